@@ -30,13 +30,33 @@ pub(crate) use shorten::shorter_versions;
 /// Reads a model's answer to a request for findings: JSON with the requested schema, a bare JSON list of findings, the
 /// complete findings of JSON that is cut off, or Markdown. Never fails; [`violations`] reports what is missing.
 pub(crate) fn read(answer: &str) -> FindingsDraft {
-    let object = lenient_json::find(answer, |it: &FindingsDraft| !it.findings.is_empty());
-    let list = || {
-        let list = lenient_json::find(answer, |it: &Vec<FindingDraft>| !it.is_empty());
-        let findings = list.unwrap_or_else(|| lenient_json::find_all(answer));
-        (!findings.is_empty()).then_some(FindingsDraft { findings, tensions: Vec::new() })
+    let single_objects = || {
+        let findings: Vec<FindingDraft> = lenient_json::find_all(answer);
+        has_claim(&findings).then_some(FindingsDraft { findings, tensions: Vec::new() })
     };
-    object.or_else(list).unwrap_or_else(|| parse(answer))
+    whole_list(answer).or_else(single_objects).unwrap_or_else(|| parse(answer))
+}
+
+/// Returns whether an answer contains a list of findings that [`read`] cannot read as a whole, because the list is cut off
+/// or contains invalid findings.
+pub(crate) fn is_partial(answer: &str) -> bool {
+    let starts_list = answer.split('{').next().is_some_and(|it| it.contains('['));
+    (starts_list || answer.contains("\"findings\""))
+        && whole_list(answer).is_none()
+        && has_claim(&lenient_json::find_all::<FindingDraft>(answer))
+}
+
+/// Reads JSON with the requested schema, or a bare JSON list of findings.
+fn whole_list(answer: &str) -> Option<FindingsDraft> {
+    let object = lenient_json::find(answer, |it: &FindingsDraft| has_claim(&it.findings));
+    object.or_else(|| {
+        let findings = lenient_json::find(answer, |it: &Vec<FindingDraft>| has_claim(it))?;
+        Some(FindingsDraft { findings, tensions: Vec::new() })
+    })
+}
+
+fn has_claim(findings: &[FindingDraft]) -> bool {
+    findings.iter().any(|it| !it.claim.trim().is_empty())
 }
 
 /// Returns whether an answer is a list without findings, which is valid for a document that shows nothing.

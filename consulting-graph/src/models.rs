@@ -31,7 +31,7 @@ use alias::ModelAlias;
 pub use budget::Limit;
 use budget::{BudgetedModel, Calls, RunBudget};
 pub use choice::{ModelChoice, ModelChoiceError};
-use limits::MIN_REDACTED_KEY;
+use limits::is_redacted;
 pub use limits::{CallLimits, RESPONSE_LIMITS};
 #[cfg(feature = "cluster")]
 pub(crate) use shared_budget::SharedBudget;
@@ -186,7 +186,7 @@ impl Models {
                 let mut answer = to_answer(call, &id, &response);
                 // The text of the answer is also stored in threads, events and files, so secrets are redacted here too.
                 answer.text = self.recording.redacted(answer.text);
-                return match unusable::problem(&answer.text) {
+                return match unusable::problem(&call.request, &answer.text) {
                     None => CallOutcome::Answered(answer),
                     Some(problem) => {
                         let reason = format!("{id}: {problem}");
@@ -266,7 +266,7 @@ impl Models {
 fn redact_api_keys(recording: Recording, ids: &BTreeSet<ModelId>) -> Recording {
     let providers: BTreeSet<&str> = ids.iter().map(|it| it.provider.as_str()).collect();
     let keys = providers.into_iter().filter_map(|it| Provider::new(it).ok()?.effective_key());
-    let keys = keys.filter(|it| it.expose_secret().len() >= MIN_REDACTED_KEY);
+    let keys = keys.filter(|it| is_redacted(it.expose_secret()));
     keys.fold(recording, |recording, key| recording.hide(key.expose_secret()))
 }
 

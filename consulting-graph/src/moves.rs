@@ -14,11 +14,13 @@ pub use id::{MoveId, MoveIdError};
 pub use markdown::parse;
 pub use numbered::{Author, MissingMove, Move, assign_ids};
 
-/// Reads an analyst's answer: JSON with the requested schema, a bare JSON list of moves, or Markdown. Never fails;
-/// [`violations`] reports what is missing.
+/// Reads an analyst's answer: JSON with the requested schema, a bare JSON list of moves, or Markdown. Drops moves
+/// that have neither a title nor a thesis. Never fails; [`violations`] reports what is missing.
 pub fn read(answer: &str) -> Vec<MoveDraft> {
     let object =
         lenient_json::find(answer, |it: &MovesDraft| !it.moves.is_empty()).map(|it| it.moves);
     let list = || lenient_json::find(answer, |it: &Vec<MoveDraft>| !it.is_empty());
-    object.or_else(list).unwrap_or_else(|| parse(answer))
+    let mut moves = object.or_else(list).unwrap_or_else(|| parse(answer));
+    moves.retain(|it| !(it.title.trim().is_empty() && it.thesis.trim().is_empty()));
+    moves
 }

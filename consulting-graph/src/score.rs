@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::moves::MoveId;
+pub(crate) use read::complete_part;
 
 /// Lowest and highest score for a metric.
 pub(crate) const SCORE_RANGE: std::ops::RangeInclusive<u8> = 1..=10;
@@ -91,6 +92,8 @@ pub enum Mark {
     Incomplete,
     /// The debate ran without an isolated sandbox.
     NotIsolated,
+    /// A turn of the debate ended at the token limit of the model.
+    CutOff,
 }
 
 impl MakerScore {

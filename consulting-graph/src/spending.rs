@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use app_support::lines::LineReader;
-use llm::{Catalog, ModelId, Money, RecordingDecoder, Response, Usage};
+use llm::{Catalog, Error, ModelId, Money, RecordingDecoder, Response};
 use serde::Deserialize;
 
 /// Approximate maximum number of bytes that [`SpendingMeter::read`] reads per call, so that the caller does not notice
@@ -49,6 +49,7 @@ struct Call {
 #[derive(Deserialize)]
 struct Outcome {
     response: Option<Response>,
+    error: Option<Error>,
 }
 
 impl SpendingMeter {
@@ -93,14 +94,18 @@ impl SpendingMeter {
             self.inherited_calls -= 1;
             return;
         }
-        let Some(response) = line.outcome.response else { return };
-        let usage: Usage = response.usage.unwrap_or_default();
+        let (usage, cost) = match (line.outcome.response, line.outcome.error) {
+            (Some(response), _) => (response.usage.unwrap_or_default(), response.cost),
+            // A refusal has to be paid for.
+            (None, Some(Error { usage: Some(usage), .. })) => (*usage, None),
+            _ => return,
+        };
         let catalog_price = || Catalog::builtin().entry(&line.call.model)?.cost(&usage);
         self.spending.calls += 1;
         self.spending.input += usage.input;
         self.spending.cached += usage.cached;
         self.spending.output += usage.output;
-        self.spending.money += response.cost.or_else(catalog_price).unwrap_or_default();
+        self.spending.money += cost.or_else(catalog_price).unwrap_or_default();
     }
 }
 

@@ -1,66 +1,54 @@
 //! Recognises answers that a run cannot use. A call with such an answer counts as failed, and a resumed run makes it
 //! again.
 
+mod refusal;
+
 use llm::{Finish, Message, Recording, Request, Response, Role};
 
-use crate::{config::Config, finding, moves, score::MakerScore};
+use crate::{
+    config::Config,
+    finding, moves,
+    score::{MakerScore, complete_part},
+};
+
+use refusal::{is_refusal, is_refusal_in_fields};
 
 /// Maximum length of an answer, in bytes. It is far above the token limits of the agents, and low enough that the
 /// transcript of a whole debate fits into one call.
 const MAX_ANSWER_BYTES: usize = 128 << 10;
 
-/// Maximum length of a refusal, in bytes. A longer text argues, even if it starts like a refusal.
-const MAX_REFUSAL_BYTES: usize = 600;
+/// Minimum length of a prompt that an answer may not repeat, in bytes. A shorter one may be quoted.
+const MIN_PROMPT_BYTES: usize = 40;
 
-/// Starts of sentences with which models refuse to answer. An apology may precede them.
-const REFUSALS: [&str; 6] =
-    ["i can't ", "i cannot ", "i can not ", "i won't ", "i am unable to ", "i am not able to "];
-
-/// Words that follow a start in [`REFUSALS`] if the sentence refuses the request, as opposed to, for example, "I cannot
-/// accept this number".
-const REFUSED_ACTIONS: [&str; 14] = [
-    "help", "assist", "comply", "provide", "answer", "respond", "fulfil", "do that", "do this",
-    "discuss", "engage", "create", "generate", "continue with this",
-];
-
-/// Returns why an answer cannot be used: it is empty, a refusal, or too long. Returns `None` if it can be used.
-pub(crate) fn problem(text: &str) -> Option<String> {
-    if text.trim().is_empty() {
+/// Returns why an answer cannot be used: it has no words, is too long, is a refusal, or repeats the prompt. Returns `None`
+/// if it can be used.
+pub(crate) fn problem(request: &Request, text: &str) -> Option<String> {
+    if !text.chars().any(char::is_alphanumeric) {
         Some("the answer is empty".to_owned())
     } else if text.len() > MAX_ANSWER_BYTES {
         let (size, limit) = (text.len() >> 10, MAX_ANSWER_BYTES >> 10);
         Some(format!("the answer is {size} KiB long, more than the limit of {limit} KiB"))
-    } else if is_refusal(text) {
+    } else if is_refusal(text) || (request.schema.is_some() && is_refusal_in_fields(text)) {
         let start: String = text.trim().chars().take(80).collect();
         Some(format!("the model refused to answer: {start:?}"))
+    } else if repeats_prompt(request, text) {
+        Some("the answer repeats the prompt".to_owned())
     } else {
         None
     }
 }
 
-/// Returns whether a text is a refusal: a short text whose first or second sentence says that the model does not do
-/// what it was asked for.
-fn is_refusal(text: &str) -> bool {
-    if text.len() > MAX_REFUSAL_BYTES {
-        return false;
-    }
-    let plain = text.to_lowercase().replace('\u{2019}', "'").replace("i'm ", "i am ");
-    let refuses = |start: usize| {
-        let rest = &plain[start..];
-        let action = REFUSALS.iter().find_map(|it| rest.strip_prefix(it));
-        action.is_some_and(|it| REFUSED_ACTIONS.iter().any(|action| it.starts_with(action)))
-    };
-    let opening =
-        plain.split_terminator(['.', '!', '?', '\n']).take(2).map(str::len).sum::<usize>();
-    plain.match_indices("i ").take_while(|(at, _)| *at <= opening).any(|(at, _)| refuses(at))
+fn repeats_prompt(request: &Request, text: &str) -> bool {
+    let prompt = request.prompt();
+    let repeats = |it: &str| it.len() >= MIN_PROMPT_BYTES && text.contains(it);
+    repeats(prompt.trim()) || request.system.as_deref().is_some_and(|it| repeats(it.trim()))
 }
 
 /// Returns the recording, set up to make the calls again whose answers could not be used: those with a
 /// [`problem`], and those that are not what the request asks for. An unreadable answer that the model replaced with a
 /// readable one on a second request, or with single findings, is kept.
 pub(crate) fn repeat_unusable(recording: Recording, config: &Config) -> Recording {
-    let calls: Vec<(Request, String)> =
-        recording.answered_calls().map(|(request, it)| (request, it.text())).collect();
+    let calls: Vec<(Request, Response)> = recording.answered_calls().collect();
     let is_corrected = |request: &Request, text: &str| {
         calls.iter().any(|(later, corrected)| {
             (is_follow_up(later, request, text) || is_single_finding_instead(later, request))
@@ -68,9 +56,8 @@ pub(crate) fn repeat_unusable(recording: Recording, config: &Config) -> Recordin
         })
     };
     recording.repeat(|request, response| {
-        let text = response.text();
         is_unusable_narration(request, response, config)
-            || (is_unusable(request, &text, config) && !is_corrected(request, &text))
+            || (is_unusable(request, response, config) && !is_corrected(request, &response.text()))
     })
 }
 
@@ -82,10 +69,14 @@ fn is_unusable_narration(request: &Request, response: &Response, config: &Config
     is_narration && narration_problem(&response.text(), data_bytes(request), is_cut).is_some()
 }
 
-fn is_unusable(request: &Request, text: &str, config: &Config) -> bool {
-    problem(text).is_some()
+fn is_unusable(request: &Request, response: &Response, config: &Config) -> bool {
+    let text = &response.text();
+    problem(request, text).is_some()
         || match schema_name(request) {
-            "Scores" => MakerScore::parse(text, &config.metric_ids()).is_none(),
+            "Scores" => {
+                let text = complete_part(text, response.finish == Finish::Length);
+                MakerScore::parse(text, &config.metric_ids()).is_none()
+            }
             "FindingsDraft" => finding::read(text).findings.is_empty(),
             "SingleFinding" => finding::read_single(text).is_none(),
             "MovesDraft" => moves::read(text).len() < config.moves_per_analyst.into(),
@@ -135,27 +126,26 @@ pub(crate) fn narration_problem(text: &str, data_bytes: usize, is_cut: bool) -> 
 
 #[cfg(test)]
 mod tests {
+    use llm::Request;
+
     use super::problem;
 
     #[test]
-    fn refusals_are_recognised() {
-        for text in [
-            "I'm sorry, but I can't help with that.",
-            "I\u{2019}m sorry. I cannot assist with this request.",
-            "I am unable to provide financial advice.",
-            "Sorry! I won't answer that.",
+    fn unusable_answers_are_recognised() {
+        let prompt = "Defend the move against the critic, with at least three findings.";
+        let long = "x".repeat(1 << 20);
+        for (text, expected) in [
+            (" \n", Some("empty")),
+            ("\u{200b}\u{0}\u{feff}\u{202e}", Some("empty")),
+            ("...", Some("empty")),
+            (&*long, Some("1024 KiB")),
+            ("I'm sorry, but I can't help with that.", Some("refused")),
+            (&*format!("User: {prompt}\n"), Some("repeats the prompt")),
+            ("The margin of 4% [F1-02] is enough.", None),
         ] {
-            assert!(problem(text).is_some_and(|it| it.contains("refused")), "{text}");
+            let found = problem(&Request::new(prompt), text);
+            assert_eq!(found.is_some(), expected.is_some(), "{found:?}");
+            assert!(found.zip(expected).is_none_or(|(it, part)| it.contains(part)), "{expected:?}");
         }
-        for text in [
-            "I cannot accept the margin of 4% [F1-02]; the critic is wrong about it.",
-            "The board can't help itself: it buys.",
-            "No. I can provide three reasons.",
-            &format!("I can't help with that. {}", "The plan is sound. ".repeat(40)),
-        ] {
-            assert_eq!(problem(text), None, "{text}");
-        }
-        assert!(problem(" \n").is_some_and(|it| it.contains("empty")));
-        assert!(problem(&"x".repeat(1 << 20)).is_some_and(|it| it.contains("1024 KiB")));
     }
 }

@@ -363,7 +363,7 @@ fn sharing_the_hosts_kernel_is_reported_with_advice() {
     let workspace = Workspace::new();
     let (_, err) =
         check(&workspace.run_small("--out here --plain --sandbox jail --isolation process"), 0);
-    let line = "debates run in jail (isolation: process, shares the host's kernel); ";
+    let line = "debates run with jail (isolation: process, shares the host's kernel); ";
     let lines: Vec<&str> = err.lines().filter(|it| it.contains(line)).collect();
     // Without a control group, the line also says that memory is not bounded.
     assert!(matches!(lines[..], [it] if it.ends_with("for VMs, omit --sandbox")), "{err}");

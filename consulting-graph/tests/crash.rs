@@ -48,20 +48,22 @@ async fn report(folder: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn short_api_keys_do_not_corrupt_a_run() {
+async fn weak_api_keys_do_not_corrupt_a_run() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("config.toml"), config()).unwrap();
     let provider = FakeProvider::start(canned::model()).await.unwrap();
-    let args = ["run", "NVDA", "--out", "run", "--config", "config.toml", "--quiet"];
-    let mut command = Command::new(CONSULTING);
-    command.args(args).args(["--provider", "openai-compatible", "--model", "board"]);
-    command.current_dir(folder.path()).env("OPENAI_COMPATIBLE_BASE_URL", provider.address());
-    let output = command.env("OPENAI_COMPATIBLE_API_KEY", "e").output().await.unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{errors}");
-    assert!(errors.contains("fewer than 8 characters"), "{errors}");
-    let report = std::fs::read_to_string(folder.path().join("run/report.md")).unwrap();
-    assert!(report.contains("Run a small pilot") && !report.contains("[secret]"));
+    for key in ["e", "findings"] {
+        let args = ["run", "NVDA", "--out", key, "--config", "config.toml", "--quiet"];
+        let mut command = Command::new(CONSULTING);
+        command.args(args).args(["--provider", "openai-compatible", "--model", "board"]);
+        command.current_dir(folder.path()).env("OPENAI_COMPATIBLE_BASE_URL", provider.address());
+        let output = command.env("OPENAI_COMPATIBLE_API_KEY", key).output().await.unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        assert!(errors.contains("fewer than 8 characters"), "{errors}");
+        let report = std::fs::read_to_string(folder.path().join(key).join("report.md")).unwrap();
+        assert!(report.contains("Run a small pilot") && !report.contains("[secret]"));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

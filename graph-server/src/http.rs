@@ -4,6 +4,7 @@
 mod auth;
 mod body;
 mod client_network;
+mod event_page;
 mod events;
 mod guard;
 mod key;
@@ -22,6 +23,7 @@ pub use auth::{
 pub(crate) use body::read_json;
 pub use body::{Body, Params, Path};
 pub use client_network::ClientNetwork;
+pub use event_page::{EventPage, EventsQuery};
 pub use events::{LastEventId, Message, stream_events};
 pub use guard::{Guard, Guarded};
 pub use key::{KeyHash, KeyHashError, ShortKeyError};

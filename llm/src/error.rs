@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::ModelId;
+use crate::{ModelId, Usage};
 
 /// The error returned when a call to a model fails.
 #[derive(Clone, PartialEq, Serialize, Deserialize, thiserror::Error)]
@@ -24,10 +24,13 @@ pub struct Error {
     pub retry_after: Option<Duration>,
     /// The provider's id of the request. The provider's support may ask for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request_id: Option<String>,
+    pub request_id: Option<Box<str>>,
     /// Whether a retry can succeed, if the provider states it. Overrides the default for `kind`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub should_retry: Option<bool>,
+    /// Token counts of a complete response that cannot be used, such as a refusal. The call has to be paid for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Box<Usage>>,
 }
 
 crate::error_chain::readable_debug!(Error);
@@ -106,6 +109,7 @@ impl Error {
             retry_after: None,
             request_id: None,
             should_retry: None,
+            usage: None,
         }
     }
 

@@ -129,13 +129,19 @@ impl HttpModel {
         listener: &mut Listener<'_>,
     ) -> Result<DecodedResponse, CallError> {
         body.check_status().await?;
+        let mut reader = StreamReader::new(self.protocol, self.limits.event_bytes);
         // A server that does not support streaming answers with one JSON document.
         if !listener.is_listening() || is_json(body.headers()) {
-            let answer = self.protocol.decode(&body.read_all().await?)?;
+            let bytes = body.read_all().await?;
+            // Some servers send events with the wrong content type.
+            if listener.is_listening() && starts_with_event(&bytes) {
+                reader.push(&bytes, listener)?;
+                return reader.finish(listener);
+            }
+            let answer = self.protocol.decode(&bytes)?;
             listener.send_parts(&answer.content);
             return Ok(answer);
         }
-        let mut reader = StreamReader::new(self.protocol, self.limits.event_bytes);
         while !reader.is_done() {
             let Some(bytes) = body.next().await? else { break };
             reader.push(bytes.as_ref(), listener)?;
@@ -148,6 +154,11 @@ impl HttpModel {
         let message = errors::sanitize(error.message, self.endpoint.secrets());
         CallError { message, ..error }.into_error(self.id.clone(), status)
     }
+}
+
+fn starts_with_event(body: &[u8]) -> bool {
+    let body = body.trim_ascii_start();
+    ["data:", "event:", ":"].iter().any(|it| body.starts_with(it.as_bytes()))
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -1,6 +1,9 @@
 /** Types and client of the HTTP API of `agent-sandbox serve`. */
 
 import { get, post } from "@/lib/http";
+import type { EventLog } from "@/lib/stream";
+
+import type { JobEvent } from "./attempts";
 
 export type JobStatus = "queued" | "running" | "waiting" | "complete" | "error" | "cancelled";
 
@@ -73,7 +76,16 @@ export const api = {
   execute: (job: JobRequest) => post<{ job_id: string }>("/execute", job),
   cancel: (id: string) => post<unknown>(`${jobPath(id)}/cancel`, {}),
   resume: (id: string) => post<unknown>(`${jobPath(id)}/resume`, {}),
-  stream: (id: string) => `${jobPath(id)}/stream`,
+  events: (id: string, after: number, signal?: AbortSignal) =>
+    get<{ events: JobEvent[]; last: number }>(`${jobPath(id)}/events?after=${after}`, signal),
 };
 
 export const isActive = (status: JobStatus): boolean => status === "queued" || status === "running";
+
+/** Returns the events of a job. */
+export const jobEvents = (id: string): EventLog<JobEvent, JobStatus> => ({
+  stream: `${jobPath(id)}/stream`,
+  stored: async (after, signal) => (await api.events(id, after, signal)).events,
+  status: async (signal) => (await api.job(id, signal)).status,
+  isLive: isActive,
+});

@@ -1,13 +1,12 @@
 import { useEffect, useReducer, useRef, useState } from "react";
 
-import { pauseBeforeRetry, readEvents } from "@/lib/event-stream";
-import { ApiError } from "@/lib/http";
+import type { ApiError } from "@/lib/http";
+import { follow } from "@/lib/stream";
+import { useFetched } from "@/lib/use-fetched";
 import { useVisible } from "@/lib/use-visible";
 
-import { type Job, api, isActive } from "./api";
+import { type Job, api, jobEvents } from "./api";
 import { type JobEvent, type JobProgress, NO_PROGRESS, applyEvent } from "./attempts";
-
-const RETRY_MS = 1500;
 
 interface JobState {
   job: Job | null;
@@ -22,42 +21,30 @@ interface JobState {
  */
 export function useJob(id: string, version: number): JobState {
   const [progress, dispatch] = useReducer(applyEvent, NO_PROGRESS);
-  const [job, setJob] = useState<Job | null>(null);
-  const [error, setError] = useState<unknown>(null);
+  const [refused, setRefused] = useState<ApiError | null>(null);
   const [connected, setConnected] = useState(true);
+  const [changes, setChanges] = useState(0);
+  const { value: job, error } = useFetched(id, (signal) => api.job(id, signal), `${version} ${changes}`);
   const visible = useVisible();
-  const last = useRef<string | null>(null);
+  const last = useRef(0);
   useEffect(() => {
     if (!visible) return;
     const stop = new AbortController();
-    const follow = async (): Promise<void> => {
-      while (!stop.signal.aborted) {
-        try {
-          const found = await api.job(id, stop.signal);
-          setJob(found);
-          setConnected(true);
-          const event = (it: { event: string; data: string; id: string | null }): void => {
-            if (it.id !== null) last.current = it.id;
-            if (it.event !== "end") dispatch(JSON.parse(it.data) as JobEvent);
-          };
-          await readEvents(api.stream(id), last.current, { open: () => setConnected(true), event }, stop.signal);
-          const ended = await api.job(id, stop.signal);
-          setJob(ended);
-          if (!isActive(ended.status)) return;
-        } catch (cause) {
-          if (stop.signal.aborted) return;
-          // The server limits the rate of requests and the number of streams, so a response with status 429 is
-          // temporary.
-          const refused = cause instanceof ApiError && cause.status >= 400 && cause.status < 500;
-          if (refused && cause.status !== 429) return setError(cause);
-          setConnected(false);
-        }
-        await pauseBeforeRetry(RETRY_MS, stop.signal);
-      }
+    const reload = (): void => setChanges((it) => it + 1);
+    const event = (it: JobEvent): void => {
+      last.current = it.seq;
+      dispatch(it);
+      // The job has left the queue.
+      if (it.type === "started") reload();
     };
-    setError(null);
-    void follow();
+    setRefused(null);
+    void follow(
+      jobEvents(id),
+      { last: () => last.current, event, connected: setConnected, end: reload, refused: setRefused },
+      stop.signal,
+    );
     return () => stop.abort();
   }, [id, version, visible]);
-  return { job, progress, error, connected };
+  // Once the job is shown, a failure to load it again is retried, and the connection status is shown instead.
+  return { job, progress, error: refused ?? (job === null ? error : null), connected };
 }

@@ -20,7 +20,7 @@ use crate::{
     call::{Answer, CallOutcome, CallUsage, Failure},
     config::Group,
     prompt,
-    score::{MakerScore, Mark, request_schema},
+    score::{MakerScore, Mark, complete_part, request_schema},
 };
 
 /// Asks each decision maker to score the move before the debate.
@@ -133,7 +133,7 @@ async fn score(
     let mut result =
         ScoringResult { is_shortened, calls: summary_calls, ..ScoringResult::default() };
     let place = format!("scoring, {}", persona.id);
-    let Answer { text, usage, .. } = match outcome {
+    let Answer { text, is_cut, usage } = match outcome {
         CallOutcome::Answered(answer) => answer,
         CallOutcome::Failed(failure) => {
             result.failures.push(Failure::new(place, failure));
@@ -141,15 +141,15 @@ async fn score(
         }
     };
     result.calls.push(usage);
-    let mut score = MakerScore::parse(&text, &metrics);
+    let mut score = MakerScore::parse(complete_part(&text, is_cut), &metrics);
     if let (None, Some(request)) = (&score, request) {
         let key = format!("{} again", persona.id);
         let retry = Turn { key: &key, ..turn };
         let repair = prompt::repair(&request, &text, &terms.metrics);
         match retry.call(debate, cx, repair).await? {
-            CallOutcome::Answered(Answer { text, usage, .. }) => {
+            CallOutcome::Answered(Answer { text, is_cut, usage }) => {
                 result.calls.push(usage);
-                score = MakerScore::repaired(&text, &metrics);
+                score = MakerScore::repaired(complete_part(&text, is_cut), &metrics);
             }
             CallOutcome::Failed(failure) => {
                 result.failures.push(Failure::new(&*place, failure));

@@ -163,7 +163,10 @@ impl RoundUpdate {
             self.marks.insert(Mark::Truncated);
         }
         match &turn.outcome {
-            CallOutcome::Answered(Answer { text, .. }) => {
+            CallOutcome::Answered(Answer { text, is_cut, .. }) => {
+                if *is_cut {
+                    self.marks.insert(Mark::CutOff);
+                }
                 let log = log_name(conversation.idx);
                 let entry =
                     ConversationEntry { role: speaker, content: text.clone(), round: self.number };

@@ -45,13 +45,13 @@ pub(crate) fn merge(drafts: Vec<FindingsDraft>) -> FindingsDraft {
     let mut all = Vec::new();
     let mut tensions = Vec::new();
     for (chunk, draft) in drafts.into_iter().enumerate() {
-        all.extend((1_u8..).zip(draft.findings).map(|(number, it)| (chunk, number, it)));
+        all.extend((1_usize..).zip(draft.findings).map(|(number, it)| (chunk, number, it)));
         tensions.extend(draft.tensions.into_iter().map(|it| (chunk, it)));
     }
     all.sort_by_key(|it| std::cmp::Reverse(it.2.strength));
     all.truncate(*EXPECTED_COUNT.end());
     let place = |chunk: usize, number: u8| {
-        let at = all.iter().position(|it| (it.0, it.1) == (chunk, number))?;
+        let at = all.iter().position(|it| (it.0, it.1) == (chunk, number.into()))?;
         u8::try_from(at + 1).ok()
     };
     let moved = |(chunk, it): (usize, TensionDraft)| {

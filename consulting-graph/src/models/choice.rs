@@ -12,7 +12,7 @@ use llm::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::limits::{MIN_REDACTED_KEY, RESPONSE_LIMITS};
+use super::limits::{RESPONSE_LIMITS, is_redacted};
 use crate::{
     call::CallSettings,
     config::{Config, Group},
@@ -122,13 +122,14 @@ impl ModelChoice {
         agents.map(|(group, agent_id)| self.model(config, group, &agent_id))
     }
 
-    /// Returns the providers in use whose API keys are too short to be redacted in the files of a run.
-    pub fn providers_with_short_keys(&self, config: &Config) -> BTreeSet<String> {
-        let is_short = |name: &String| {
+    /// Returns the providers in use whose API keys are not redacted in the files of a run, because they are short or a
+    /// word.
+    pub fn providers_with_weak_keys(&self, config: &Config) -> BTreeSet<String> {
+        let has_weak_key = |name: &String| {
             let key = Provider::new(name).ok().and_then(|it| it.effective_key());
-            key.is_some_and(|it| it.expose_secret().len() < MIN_REDACTED_KEY)
+            key.is_some_and(|it| !is_redacted(it.expose_secret()))
         };
-        self.ids(config).map(|it| it.provider).filter(is_short).collect()
+        self.ids(config).map(|it| it.provider).filter(has_weak_key).collect()
     }
 
     /// Asks the servers and the model files for the context windows that neither the configuration nor the catalogue

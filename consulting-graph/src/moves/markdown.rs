@@ -60,7 +60,7 @@ impl Move {
         let steps: Vec<String> =
             (1..).zip(&draft.steps).map(|(number, it)| step(number, it)).collect();
         let bullets = |all: &[String]| -> String {
-            all.iter().map(|it| format!("- {}\n", markdown::one_line(it))).collect()
+            all.iter().map(|it| format!("- {}\n", item(it))).collect()
         };
         let citations: Vec<String> =
             draft.citations.iter().map(|it| format!("[{}]", it.trim_matches(['[', ']']))).collect();
@@ -86,7 +86,7 @@ impl Move {
 }
 
 fn step(number: usize, it: &Step) -> String {
-    let mut text = format!("{number}. {}", markdown::one_line(&it.action));
+    let mut text = format!("{number}. {}", item(&it.action));
     for (name, value) in [("owner", &it.owner), ("timeframe", &it.timeframe)] {
         if !value.trim().is_empty() {
             text.push_str(&format!(" ({name}: {})", markdown::one_line(value)));
@@ -94,6 +94,11 @@ fn step(number: usize, it: &Step) -> String {
     }
     text.push('\n');
     text
+}
+
+/// Converts a text to the first line of a list item, which must not start with a heading or a quote.
+fn item(text: &str) -> String {
+    markdown::escape_line_starts(&markdown::one_line(text))
 }
 
 fn capitalize(name: &str) -> String {

@@ -24,6 +24,10 @@ const LAYER: Layer = Layer::Number(1);
 const ONE_AT_A_TIME: &str = "findings were requested one at a time, because the model returned no list that could be \
                              parsed; their strengths and the contradictions between them are not known";
 
+/// Warning about findings that were read from an incomplete list.
+const PARTIAL: &str = "findings may be missing, because an answer was cut off or contained findings that could not be \
+                       parsed";
+
 /// Input of one inference agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Document {
@@ -79,7 +83,7 @@ pub(super) async fn inference_agent(
     let mut sender = EventSender::new(cx);
     sender.send(PipelineEvent::layer_start(LAYER)).await;
     sender.agent_started(LAYER, persona).await;
-    let FindingsResult { draft, one_at_a_time, calls, failure } = if is_empty {
+    let FindingsResult { draft, one_at_a_time, is_partial, calls, failure } = if is_empty {
         FindingsResult::default()
     } else {
         let company = company.map(Arc::new);
@@ -104,7 +108,8 @@ pub(super) async fn inference_agent(
         let problems = finding::violations(&draft, &text);
         let problems = problems.iter().map(|it| format!("{inference}: {it}"));
         let notice = one_at_a_time.then(|| format!("{inference}: {ONE_AT_A_TIME}"));
-        notice.into_iter().chain(problems).collect()
+        let partial = is_partial.then(|| format!("{inference}: {PARTIAL}"));
+        notice.into_iter().chain(partial).chain(problems).collect()
     };
     let findings = Findings::from_draft(inference, ticker, draft);
     let (markdown, file) = (findings.markdown(), format!("{inference}.md"));

@@ -47,6 +47,8 @@ pub(super) struct FindingsResult {
     pub(super) draft: FindingsDraft,
     /// Whether findings were requested one at a time, because a list could not be read.
     pub(super) one_at_a_time: bool,
+    /// Whether findings may be missing, because an answer was cut off or contained invalid findings.
+    pub(super) is_partial: bool,
     pub(super) calls: Vec<CallUsage>,
     /// The first failed call. `None` if all calls were answered.
     pub(super) failure: Option<CallFailure>,
@@ -85,16 +87,16 @@ async fn ask_whole(
     request: Request,
 ) -> Result<FindingsResult, NodeError> {
     let mut result = FindingsResult::default();
-    let Some(text) = result.record(task.ask(cx, "findings", request.clone()).await?) else {
+    let Some(answer) = result.record(task.ask(cx, "findings", request.clone()).await?) else {
         return Ok(result);
     };
-    result.draft = finding::read(&text);
+    result.draft = result.read(&answer);
     if result.draft.findings.is_empty() {
-        let retry = prompt::inference_retry(&request, &text);
-        let Some(text) = result.record(task.ask(cx, "findings again", retry).await?) else {
+        let retry = prompt::inference_retry(&request, &answer.text);
+        let Some(answer) = result.record(task.ask(cx, "findings again", retry).await?) else {
             return Ok(result);
         };
-        result.draft = finding::read(&text);
+        result.draft = result.read(&answer);
     }
     if result.draft.findings.is_empty() {
         result.draft.findings =
@@ -116,7 +118,7 @@ async fn ask_singly(
     while found.len() < max {
         let request = task.single_request(cx, text, &found);
         let outcome = task.ask(cx, &format!("{key}, single {}", found.len() + 1), request).await?;
-        let finding = result.record(outcome).and_then(|it| finding::read_single(&it));
+        let finding = result.record(outcome).and_then(|it| finding::read_single(&it.text));
         let is_new = |it: &FindingDraft| found.iter().all(|known| known.claim != it.claim);
         let Some(finding) = finding.filter(is_new) else { break };
         found.push(finding);
@@ -142,8 +144,8 @@ async fn ask_chunks(
         });
         for ((number, text), outcome) in pair.iter().zip(join_all(calls).await) {
             let Some(answer) = result.record(outcome?) else { continue };
-            let mut draft = finding::read(&answer);
-            let is_unreadable = draft.findings.is_empty() && !finding::is_empty_list(&answer);
+            let mut draft = result.read(&answer);
+            let is_unreadable = draft.findings.is_empty() && !finding::is_empty_list(&answer.text);
             if is_unreadable && result.failure.is_none() {
                 let key = format!("findings {number}");
                 draft.findings =
@@ -203,12 +205,20 @@ impl InferenceTask<'_> {
 }
 
 impl FindingsResult {
-    /// Records the usage or the failure of a call. Returns the text of the answer, or `None` if the call failed.
-    fn record(&mut self, outcome: CallOutcome) -> Option<String> {
+    /// Reads the findings in an answer.
+    fn read(&mut self, answer: &Answer) -> FindingsDraft {
+        let draft = finding::read(&answer.text);
+        let is_partial = answer.is_cut || finding::is_partial(&answer.text);
+        self.is_partial |= is_partial && !draft.findings.is_empty();
+        draft
+    }
+
+    /// Records the usage or the failure of a call. Returns the answer, or `None` if the call failed.
+    fn record(&mut self, outcome: CallOutcome) -> Option<Answer> {
         match outcome {
-            CallOutcome::Answered(Answer { text, usage, .. }) => {
-                self.calls.push(usage);
-                Some(text)
+            CallOutcome::Answered(answer) => {
+                self.calls.push(answer.usage.clone());
+                Some(answer)
             }
             CallOutcome::Failed(failure) => {
                 self.failure.get_or_insert(failure);

@@ -91,7 +91,7 @@ fn isolation_levels(by_move: &BTreeMap<MoveId, Isolation>) -> Vec<(Isolation, Ve
 fn moves_text(levels: &[(Isolation, Vec<MoveId>)]) -> String {
     let text = |(isolation, moves): &(Isolation, Vec<MoveId>)| {
         let moves: Vec<String> = moves.iter().map(ToString::to_string).collect();
-        format!("{} in {}", moves.join(", "), isolation.description())
+        format!("{} with {}", moves.join(", "), isolation.description())
     };
     levels.iter().map(text).collect::<Vec<_>>().join("; ")
 }

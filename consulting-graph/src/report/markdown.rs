@@ -25,7 +25,9 @@ fn block(block: &Block) -> String {
         Block::Text(text) | Block::Legend(text) => {
             format!("{}\n", escape_line_starts(&escape(text)))
         }
-        Block::List(points) => points.iter().map(|it| format!("- {}\n", escape_line(it))).collect(),
+        Block::List(points) => {
+            points.iter().map(|it| format!("- {}\n", escape_start(it))).collect()
+        }
         Block::Cards(cards) => cards.iter().map(card).collect::<Vec<_>>().join("\n"),
         Block::Table(it) => table(it),
         Block::Figure(chart) => figure(chart),
@@ -34,7 +36,10 @@ fn block(block: &Block) -> String {
             String::new()
         }
         Block::MarkdownOnly(blocks) => render(blocks),
-        Block::Quote(text) => escape(text).lines().map(|it| format!("> {it}\n")).collect(),
+        Block::Quote(text) => {
+            let text = escape_line_starts(&escape(text));
+            text.lines().map(|it| format!("> {it}\n")).collect()
+        }
         Block::Collapsed { title, blocks } => {
             format!(
                 "<details><summary>{}</summary>\n\n{}\n</details>\n",
@@ -51,7 +56,7 @@ fn card(card: &Card) -> String {
     format!(
         "### {}\n\n{}\n\n{}",
         escape_line(&card.title.text),
-        escape_line(&card.subtitle),
+        escape_start(&card.subtitle),
         rows.collect::<String>()
     )
 }
@@ -76,14 +81,15 @@ fn figure(chart: &FigureChart) -> String {
     let rows = chart.periods.iter().enumerate().map(row).collect();
     format!(
         "{}:\n\n{}",
-        escape_line(&chart.title),
+        escape_start(&chart.title),
         table(&Table { header: header.collect(), rows })
     )
 }
 
 fn table(table: &Table) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let escape_cell = |it: &str| escape_line(it).replace('|', "\\|");
+    // A backslash is not safe: after a backslash in the text, it would be escaped itself and leave the pipe intact.
+    let escape_cell = |it: &str| escape_line(it).replace('|', "&#124;");
     let cell = |it: &Cell| match it {
         Cell::Text(text) => escape_cell(text),
         Cell::Links(links) => {
@@ -101,6 +107,11 @@ fn table(table: &Table) -> String {
         text += &format!("\n{left_out} more {rows} in report.html.\n");
     }
     text
+}
+
+/// Escapes a text that starts a line or a list item.
+fn escape_start(text: &str) -> String {
+    escape_line_starts(&escape_line(text))
 }
 
 fn escape_line(text: &str) -> String {

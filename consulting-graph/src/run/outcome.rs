@@ -118,12 +118,12 @@ fn own_spending(run: &Run) -> Result<Option<Spending>, RunError> {
     origin.map(|it| recorded_spending(run, it.inherited_calls)).transpose()
 }
 
-/// Returns the spending on all answers in the recording, except for those to the first `skipped` calls.
+/// Returns the spending on all paid calls in the recording, except for the first `skipped` calls.
 fn recorded_spending(run: &Run, skipped: usize) -> Result<Spending, RunError> {
     let recording = Recording::open(run.dir().join(CALLS_FILE), RecordMode::Replay)?;
     let mut own = Spending::none("this run");
-    for (model, response) in recording.responses_after(skipped) {
-        let usage = response.usage.unwrap_or_default();
+    for (model, usage, cost) in recording.paid_calls(skipped) {
+        let usage = usage.unwrap_or_default();
         let catalog_price = || Catalog::builtin().entry(&model)?.cost(&usage);
         own.add(&Spending {
             name: String::new(),
@@ -131,7 +131,7 @@ fn recorded_spending(run: &Run, skipped: usize) -> Result<Spending, RunError> {
             input_tokens: usage.input,
             cached_tokens: usage.cached,
             output_tokens: usage.output,
-            dollars: response.cost.or_else(catalog_price).map(Money::dollars),
+            dollars: cost.or_else(catalog_price).map(Money::dollars),
         });
     }
     Ok(own)

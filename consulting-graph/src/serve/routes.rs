@@ -11,8 +11,8 @@ use axum::{
 use graph_server::{
     RunInfo, Status,
     http::{
-        Body, ClientNetwork, LastEventId, Message, Params, Path, Problem, ProblemBody,
-        stream_events,
+        Body, ClientNetwork, EventPage, EventsQuery, LastEventId, Message, Params, Path, Problem,
+        ProblemBody, stream_events,
     },
 };
 use serde_json::{Value, json};
@@ -26,10 +26,9 @@ use super::{
     runner::read_moves,
     trace,
     wire::{
-        AnalyzeRequest, Budget, CallList, CallsQuery, EventPage, EventsQuery, FileList, ForkInfo,
-        ForkRequest, MAX_INTEGER, Pair, Participants, PlanQuery, Results, ResumeOrder,
-        ResumeRequest, RunDetail, RunPage, RunStarted, RunSummary, RunsQuery, Settings,
-        StoredInput,
+        AnalyzeRequest, Budget, CallList, CallsQuery, FileList, ForkInfo, ForkRequest, Pair,
+        Participants, PlanQuery, Results, ResumeOrder, ResumeRequest, RunDetail, RunPage,
+        RunStarted, RunSummary, RunsQuery, Settings, StoredInput,
     },
 };
 use crate::{
@@ -45,9 +44,6 @@ const DEFAULT_PAGE: usize = 50;
 
 /// Maximum number of runs per page.
 const MAX_PAGE: usize = 200;
-
-/// Maximum number of events per page.
-const MAX_EVENTS: usize = 1000;
 
 pub(super) fn routes() -> OpenApiRouter<AppState> {
     OpenApiRouter::new()
@@ -234,17 +230,7 @@ async fn events(
     Path(id): Path<String>,
     Params(request): Params<EventsQuery>,
 ) -> HttpResult<Json<EventPage>> {
-    let (after, limit) = (request.after.unwrap_or(0), request.limit.unwrap_or(MAX_EVENTS));
-    if !(1..=MAX_EVENTS).contains(&limit) {
-        return Err(Problem::invalid(format!("`limit` must be between 1 and {MAX_EVENTS}")));
-    }
-    if after > MAX_INTEGER {
-        return Err(Problem::invalid(format!("`after` must be at most {MAX_INTEGER}")));
-    }
-    let found = app.service.stored_events(&id, after, limit).await?;
-    let last = found.last().map_or(after, |it| it.seq);
-    let events = found.iter().map(|it| serde_json::from_str(&it.data)).collect::<Result<_, _>>();
-    Ok(Json(EventPage { events: events.map_err(|it| Problem::internal(&it))?, last }))
+    Ok(Json(EventPage::read(&app.service, &id, &request).await?))
 }
 
 /// Returns the trace of a complete run.

@@ -18,7 +18,7 @@ use crate::{
 const MIN_DOLLARS: f64 = 0.000_001;
 
 /// Largest integer that a request may contain, which is the maximum of `int64`.
-pub(super) const MAX_INTEGER: u64 = i64::MAX.unsigned_abs();
+const MAX_INTEGER: u64 = i64::MAX.unsigned_abs();
 
 /// Deserializes an integer as JSON Schema defines it, so that 3.0 is an integer too.
 fn whole<'de, D: Deserializer<'de>, N: TryFrom<u64>>(from: D) -> Result<Option<N>, D::Error> {
@@ -303,28 +303,6 @@ pub(super) struct Results {
     pub(super) error: Option<String>,
     /// The report with moves, findings and debates; null until the run is complete.
     pub(super) result: Option<Map<String, Value>>,
-}
-
-/// Query parameters that select events.
-#[derive(Debug, Clone, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct EventsQuery {
-    /// Only return events after the event with this number.
-    #[param(minimum = 0, default = 0)]
-    pub(super) after: Option<u64>,
-    /// Maximum number of events.
-    #[param(minimum = 1, maximum = 1000, default = 1000)]
-    pub(super) limit: Option<usize>,
-}
-
-/// Events of a run.
-#[derive(Debug, Clone, Serialize, ToSchema)]
-pub(super) struct EventPage {
-    /// The events. Each has a number `seq` and a `type`.
-    pub(super) events: Vec<Map<String, Value>>,
-    /// Number of the last returned event. Use it as `after` to request the next page.
-    pub(super) last: u64,
 }
 
 /// Options for resuming a run.

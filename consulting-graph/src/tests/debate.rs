@@ -32,6 +32,9 @@ type AnswerFn = fn(&ModelCall) -> Result<String, CallFailure>;
 
 const SCORES: &str = r#"{"impact": 8, "feasibility": 6, "risk_adjusted_return": 7, "strategic_alignment": 5, "reasoning": "-"}"#;
 
+/// Start of the answers that the model cuts off at its token limit.
+const CUT: &str = "At length: ";
+
 fn default_answer(call: &ModelCall) -> Result<String, CallFailure> {
     Ok(match call.group {
         Group::Scoring => SCORES.to_owned(),
@@ -52,7 +55,10 @@ fn outcome(call: &ModelCall, answer: Result<String, CallFailure>) -> CallOutcome
         cost: None,
     };
     match answer {
-        Ok(text) => CallOutcome::Answered(Answer { text, is_cut: false, usage }),
+        Ok(text) => {
+            let is_cut = text.starts_with(CUT);
+            CallOutcome::Answered(Answer { text, is_cut, usage })
+        }
         Err(failure) => CallOutcome::Failed(failure),
     }
 }
@@ -202,6 +208,35 @@ async fn a_failed_conversation_ends_and_the_others_continue() {
     let scoring = record.calls.iter().find(|it| it.group == Group::Scoring && it.agent_id == "D2");
     let recorded_calls = scoring.unwrap().request.messages.last().unwrap().text();
     assert!(recorded_calls.contains("2 rounds"), "{recorded_calls}");
+}
+
+#[tokio::test]
+async fn turns_that_are_cut_off_mark_the_move() {
+    let answer_fn: AnswerFn = |call| match (call.agent_id.as_str(), call.group) {
+        ("D2", Group::DecisionMakers) => Ok(format!("{CUT}the margin is")),
+        _ => default_answer(call),
+    };
+    let record = run_debate(state(1, brief()), answer_fn).await;
+    assert_eq!(record.state["marks"], json!(["cut_off"]));
+    assert_eq!(record.scores().len(), 3);
+}
+
+#[tokio::test]
+async fn scores_that_are_cut_off_inside_a_number_are_requested_again() {
+    let answer_fn: AnswerFn = |call| {
+        let is_repair = call.request.prompt().contains("could not be read");
+        match (call.agent_id.as_str(), call.group) {
+            ("D2", Group::Scoring) if !is_repair => Ok(format!(
+                "{CUT}impact: 8\nFeasibility: 6\nRisk-adjusted return: 7\nStrategic alignment: 1"
+            )),
+            _ => default_answer(call),
+        }
+    };
+    let record = run_debate(state(1, brief()), answer_fn).await;
+    let scores = record.scores();
+    let score = &scores["D2"];
+    assert_eq!(score.score_source, ScoreSource::Repaired);
+    assert_eq!(score.metrics["strategic_alignment"], 5);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use std::{
 use futures_util::{StreamExt, stream};
 use llm::Backoff;
 
-use self::stand_in::{FAULTS, Fault, Injection, ROLES, Role, Scope, StandIn};
+use self::stand_in::{FAULTS, Fault, Injection, ROLES, Role, Scope, StandIn, VARIANTS};
 use super::run::{resume_options, run_config};
 use crate::{
     models::CallLimits,
@@ -26,8 +26,8 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 
 const RETRIES: u32 = 2;
 
-/// Number of kinds of scopes: one call, one role, one layer, everything.
-const SCOPES: usize = 4;
+/// Number of kinds of scopes: one call, one role, one layer, everything, everything after a call.
+const SCOPES: usize = 5;
 
 /// Number of concurrent runs. They wait for the provider and for the disk most of the time.
 const CONCURRENT_RUNS: usize = 4;
@@ -134,21 +134,22 @@ impl Random {
         usize::try_from(self.0 >> 33).unwrap() % limit
     }
 
-    /// Returns an injection of a fault with a scope of this kind, from 0 to 3.
+    /// Returns an injection of a fault with a scope of this kind, which is less than [`SCOPES`].
     fn injection(&mut self, fault: Fault, scope: usize) -> Injection {
         let scope = match scope {
             0 => Scope::Call(self.below(32)),
             1 => Scope::Role(ROLES[self.below(ROLES.len())]),
             2 => Scope::Debates,
-            _ => Scope::Everything,
+            3 => Scope::Everything,
+            _ => Scope::After(1 + self.below(16)),
         };
         let attempts = if self.below(2) == 0 { usize::MAX } else { 1 + self.below(6) };
         Injection { fault, scope, attempts }
     }
 }
 
-/// Checks random combinations of faults: every fault with every kind of scope, for a random number of attempts, once with
-/// a fixed seed, or until there are 1,000 combinations with a new seed if `GRAPH_NIGHTLY` is set.
+/// Checks random combinations of faults, for a random number of attempts: every fault with every kind of scope, and every
+/// variant with one scope, with a fixed seed; or 1,000 combinations with a new seed if `GRAPH_NIGHTLY` is set.
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_survive_random_faults() {
     let nightly = std::env::var_os("GRAPH_NIGHTLY").is_some_and(|it| it == "1");
@@ -158,13 +159,21 @@ async fn runs_survive_random_faults() {
     println!("GRAPH_SEED={seed}");
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let clean = clean().await;
+    let all = [&FAULTS[..], &VARIANTS[..]].concat();
+    let (whole_table, variants) = (FAULTS.len() * SCOPES, FAULTS.len()..all.len());
     let mut cases = Vec::new();
-    for case in 0..if nightly { 1000 } else { FAULTS.len() * SCOPES } {
-        let (fault, scope) = (case % FAULTS.len(), case / FAULTS.len() % SCOPES);
-        let mut injections = vec![random.injection(FAULTS[fault], scope)];
+    for case in 0..if nightly { 1000 } else { whole_table + variants.len() } {
+        let (fault, scope) = if nightly {
+            (case % all.len(), case / all.len() % SCOPES)
+        } else if case < whole_table {
+            (case % FAULTS.len(), case / FAULTS.len())
+        } else {
+            (variants.start + case - whole_table, case % SCOPES)
+        };
+        let mut injections = vec![random.injection(all[fault], scope)];
         if random.below(3) == 0 {
-            let (fault, scope) = (random.below(FAULTS.len()), random.below(SCOPES));
-            injections.push(random.injection(FAULTS[fault], scope));
+            let (fault, scope) = (random.below(all.len()), random.below(SCOPES));
+            injections.push(random.injection(all[fault], scope));
         }
         cases.push(check(injections, &clean));
     }
@@ -187,7 +196,14 @@ async fn permanent_faults_of_one_role_end_as_expected() {
         (Role::Maker, Ok("m1, round 1, D1")),
         (Role::Scorer, Err("the move was not scored")),
     ] {
-        for fault in [Fault::ServerError, Fault::Refusal, Fault::WrongSchema, Fault::Huge] {
+        for fault in [
+            Fault::ServerError,
+            Fault::Refusal,
+            Fault::WrongSchema,
+            Fault::Huge,
+            Fault::RefusalInFields,
+            Fault::Echo,
+        ] {
             let has_schema = matches!(role, Role::Inference | Role::Analyst | Role::Scorer);
             if fault == Fault::WrongSchema && !has_schema {
                 continue;

@@ -8,7 +8,7 @@ use crate::{
     finding::{
         Direction, Evidence, FindingDraft, FindingId, FindingViolation, Findings, FindingsDraft,
         Inference, Kind, TensionDraft, chunks, excerpts, find_citations, find_recommendation,
-        merge, parse, read, read_single, violations,
+        is_partial, merge, parse, read, read_single, violations,
     },
 };
 
@@ -71,6 +71,35 @@ fn complete_findings_of_an_answer_that_is_cut_off_are_read() {
     let claims: Vec<String> = read(text).findings.into_iter().map(|it| it.claim).collect();
     assert_eq!(claims, ["a", "b"]);
     assert_eq!(read(r#"{"findings": [{"claim": "c", "str"#), FindingsDraft::default());
+}
+
+#[test]
+fn lists_that_are_not_read_as_a_whole_are_partial() {
+    let finding = r#"{"claim": "a", "strength": 3}"#;
+    for (answer, expected) in [
+        (format!(r#"{{"findings": [{finding}, {{"claim": "b", "str"#), true),
+        (format!("```json\n[{finding}, {finding}"), true),
+        (format!(r#"{{"findings": [{finding}, {{"claim": "b", "strength": 300}}]}}"#), true),
+        (format!(r#"{{"findings": [{finding}]}}"#), false),
+        (format!("[{finding}]"), false),
+        (format!("{finding}\n{finding}"), false),
+        ("No JSON [F1-01].".to_owned(), false),
+    ] {
+        assert_eq!(is_partial(&answer), expected, "{answer}");
+    }
+}
+
+#[test]
+fn findings_without_claims_are_not_read() {
+    let blank = r#"{"findings": [{"claim": " ", "strength": 3}]}"#;
+    assert_eq!(read(blank), FindingsDraft::default());
+}
+
+#[test]
+fn chunks_with_any_number_of_findings_are_merged() {
+    let finding = read(r#"[{"claim": "a", "strength": 3}]"#).findings.remove(0);
+    let draft = FindingsDraft { findings: vec![finding; 300], tensions: Vec::new() };
+    assert_eq!(merge(vec![draft]).findings.len(), 14);
 }
 
 #[test]

@@ -92,6 +92,21 @@ fn moves_are_found_in_various_markdown_styles() {
 }
 
 #[test]
+fn list_items_cannot_imitate_headings() {
+    let mut forged = sample::the_move();
+    forged.draft.falsifiers = vec!["# Approved".to_owned()];
+    forged.draft.steps[0].action = "> **Audited.**".to_owned();
+    let text = forged.markdown();
+    assert!(text.contains("- \\# Approved\n") && text.contains("1. \\> **Audited.**"), "{text}");
+}
+
+#[test]
+fn moves_without_title_and_thesis_are_not_read() {
+    let blank = r#"{"moves": [{"title": " ", "risk_level": "low", "thesis": ""}]}"#;
+    assert_eq!(read(blank), []);
+}
+
+#[test]
 fn answers_are_read_as_json_or_markdown() {
     let json = serde_json::to_string(&MovesDraft { moves: vec![sample::draft()] }).unwrap();
     let list = serde_json::to_string(&[sample::draft()]).unwrap();

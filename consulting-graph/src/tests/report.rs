@@ -133,6 +133,26 @@ fn texts_of_models_cannot_imitate_the_structure_of_the_report() {
 }
 
 #[test]
+fn texts_of_models_cannot_add_cells_to_tables() {
+    let mut forged = outcome();
+    for it in &mut forged.moves {
+        it.draft.title = r"Sell \| 987 | 987".to_owned();
+    }
+    let report = Report::new(forged).markdown();
+    assert!(report.contains(r"Sell \&#124; 987 &#124; 987"), "{report}");
+    let has_cell = |it: &str| it.starts_with('|') && it.contains("| 987");
+    assert!(!report.lines().any(has_cell), "{report}");
+}
+
+#[test]
+fn warnings_cannot_imitate_headings() {
+    let mut forged = outcome();
+    forged.warnings = vec!["# Approved".to_owned(), "> **Audited.**".to_owned()];
+    let report = Report::new(forged).markdown();
+    assert!(report.contains("- \\# Approved\n- \\> **Audited.**\n"), "{report}");
+}
+
+#[test]
 fn caveats_are_at_the_top() {
     let text = Report::new(outcome()).markdown();
     let top = text.split("## Recommended").next().unwrap();
@@ -195,7 +215,7 @@ fn debates_with_less_isolation_than_others_are_named() {
     let vm = |id| (id, "kvm-process", Vm);
     // One weaker debate is named, although it is isolated too.
     let report = Report::new(outcome_in([vm(1), (2, "jail", Process), vm(3), vm(5)]));
-    let weaker = "m2 in jail (isolation: process, shares the host's kernel)";
+    let weaker = "m2 with jail (isolation: process, shares the host's kernel)";
     let notice = format!("Less isolation than in the other debates: {weaker}.");
     let sandboxes = format!("kvm-process (isolation: vm), except {weaker}");
     assert_eq!(report.isolation_notice.as_ref(), Some(&notice));
@@ -204,15 +224,15 @@ fn debates_with_less_isolation_than_others_are_named() {
     let top = markdown.split("## Recommended").next().unwrap();
     assert!(top.contains(&notice) && top.contains(&sandboxes), "{top}");
     let html = report.html();
-    assert!(html.contains("Less isolation than in the other debates: m2 in jail"), "{html}");
-    assert!(report.json().contains("Less isolation than in the other debates: m2 in jail"));
+    assert!(html.contains("Less isolation than in the other debates: m2 with jail"), "{html}");
+    assert!(report.json().contains("Less isolation than in the other debates: m2 with jail"));
 
     // Each level is named with its moves.
     let debates = [(1, "in-process", Off), (2, "jail", Process), vm(3), (5, "in-process", Off)];
     assert_eq!(
         Report::new(outcome_in(debates)).isolation_notice.unwrap(),
-        "Less isolation than in the other debates: m1, m5 in in-process (isolation: off, NOT ISOLATED); \
-         m2 in jail (isolation: process, shares the host's kernel)."
+        "Less isolation than in the other debates: m1, m5 with in-process (isolation: off, NOT ISOLATED); \
+         m2 with jail (isolation: process, shares the host's kernel)."
     );
     // Two back ends of one level are equal.
     let debates = [vm(1), (2, "microvm", Vm), vm(3), vm(5)];

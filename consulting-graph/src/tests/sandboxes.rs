@@ -374,7 +374,7 @@ async fn one_debate_that_falls_back_is_named_and_marks_no_other() {
     let marked = state.policy_scores.iter().filter(is_marked).map(|it| it.move_id.to_string());
     assert_eq!(marked.collect::<Vec<_>>(), ["m1"]);
     let notice = report_of(state).isolation_notice.unwrap();
-    let words = "Less isolation than in the other debates: m1 in in-process (isolation: off, NOT ISOLATED).";
+    let words = "Less isolation than in the other debates: m1 with in-process (isolation: off, NOT ISOLATED).";
     assert_eq!(notice, words);
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     moves::MoveId,
-    score::{MakerScore, Mark, MoveScore, ScoreSource, schema},
+    score::{MakerScore, Mark, MoveScore, ScoreSource, complete_part, schema},
 };
 
 const METRICS: [&str; 4] = ["impact", "feasibility", "risk_adjusted_return", "strategic_alignment"];
@@ -80,6 +80,17 @@ fn scores_are_parsed_from_various_formats() {
         "nothing",
     );
     check("", "nothing");
+}
+
+#[test]
+fn last_number_of_an_answer_that_is_cut_off_is_not_used() {
+    let cut =
+        r#"{"impact": 8, "feasibility": 7, "risk_adjusted_return": 6, "strategic_alignment": 1"#;
+    check(cut, "8 7 6 1 by Regex");
+    check(complete_part(cut, true), "nothing");
+    check(complete_part(&format!("{cut}0, \"reason"), true), "8 7 6 10 by Regex");
+    check(complete_part(&format!("{cut}, \"reasoning\": \"r\"}}"), true), "8 7 6 1 by Schema");
+    assert_eq!(complete_part(cut, false), cut);
 }
 
 #[test]

@@ -30,7 +30,7 @@ use crate::{
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Largest possible sequence number.
-const MAX_SEQ: u64 = i64::MAX.unsigned_abs();
+pub(super) const MAX_SEQ: u64 = i64::MAX.unsigned_abs();
 
 /// Sequence number of the last event that the client has received. The stream starts after this event. Extracted
 /// from the `Last-Event-ID` header or the query parameter `after`.

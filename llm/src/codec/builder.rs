@@ -147,6 +147,10 @@ impl ResponseBuilder {
 
     /// Returns the response, or the reason why it is unusable.
     pub(super) fn finish(self) -> Result<DecodedResponse, CallError> {
+        let unusable = |kind, message: String| {
+            let usage = (self.usage.input > 0).then_some(self.usage);
+            Err(CallError { usage, ..CallError::new(kind, message) })
+        };
         if let Some(refusal) = &self.refusal {
             let text = message::text(&self.content);
             let reason = match &self.finish {
@@ -154,10 +158,7 @@ impl ResponseBuilder {
                 _ => "no reason given",
             };
             let refusal = [refusal, text.as_str()].into_iter().find(|it| !it.is_empty());
-            return Err(CallError::new(
-                ErrorKind::Refused,
-                json_util::capped(refusal.unwrap_or(reason)),
-            ));
+            return unusable(ErrorKind::Refused, json_util::capped(refusal.unwrap_or(reason)));
         }
         let has_only_reasoning = self.has_only_reasoning();
         let Some(finish) = self.finish else {
@@ -166,7 +167,7 @@ impl ResponseBuilder {
         if finish == Finish::Length && has_only_reasoning {
             let message =
                 "no tokens were left for an answer; raise `max_tokens` or lower the effort";
-            return Err(CallError::new(ErrorKind::ReasoningOnly, message));
+            return unusable(ErrorKind::ReasoningOnly, message.to_owned());
         }
         let has_calls = self.content.iter().any(is_call);
         // Some providers report `stop` as the finish reason of responses with tool calls.
@@ -229,7 +230,11 @@ mod tests {
         assert_eq!(kind(thought), ErrorKind::ReasoningOnly);
         let mut counted = builder(Some(Finish::Length));
         counted.usage.reasoning = 9;
-        assert_eq!(kind(counted), ErrorKind::ReasoningOnly);
+        counted.usage.input = 3;
+        let error = counted.finish().unwrap_err();
+        assert_eq!(error.kind, ErrorKind::ReasoningOnly);
+        // The tokens have to be paid for.
+        assert_eq!(error.usage.map(|it| (it.input, it.reasoning)), Some((3, 9)));
         assert_eq!(builder(Some(Finish::Length)).finish().unwrap().finish, Finish::Length);
         let mut said = builder(Some(Finish::Length));
         said.reasoning("hm", &mut Listener::null());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{Error, ErrorKind, ModelId};
+use crate::{Error, ErrorKind, ModelId, Usage};
 
 /// The error returned inside this crate when a call fails. It is converted to an [`Error`] once the model and the HTTP
 /// status are known.
@@ -13,6 +13,8 @@ pub(crate) struct CallError {
     pub(crate) retry_after: Option<Duration>,
     pub(crate) request_id: Option<String>,
     pub(crate) should_retry: Option<bool>,
+    /// Token counts of a complete response that cannot be used.
+    pub(crate) usage: Option<Usage>,
 }
 
 impl CallError {
@@ -23,12 +25,15 @@ impl CallError {
             retry_after: None,
             request_id: None,
             should_retry: None,
+            usage: None,
         }
     }
 
     /// Converts the error to an [`Error`] with the model and the HTTP status.
     pub(crate) fn into_error(self, model: ModelId, status: Option<u16>) -> Error {
-        let Self { kind, message, retry_after, request_id, should_retry } = self;
-        Error { kind, model, message, status, retry_after, request_id, should_retry }
+        let Self { kind, message, retry_after, request_id, should_retry, usage } = self;
+        let request_id = request_id.map(String::into_boxed_str);
+        let usage = usage.map(Box::new);
+        Error { kind, model, message, status, retry_after, request_id, should_retry, usage }
     }
 }

@@ -10,6 +10,9 @@ use crate::{ErrorKind, excerpt};
 /// redaction.
 const MAX_CHARS: usize = 16 << 10;
 
+/// Maximum token count. It is far above that of any response, and low enough that sums of counts do not overflow.
+const MAX_COUNT: u64 = 1 << 40;
+
 /// Parses the JSON of a response body or of an event.
 pub(super) fn parse(text: &[u8]) -> Result<Value, CallError> {
     serde_json::from_slice(text).map_err(|error| {
@@ -38,9 +41,9 @@ pub(super) fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Returns the number at this JSON pointer, or zero if no number is there.
+/// Returns the number at this JSON pointer, at most [`MAX_COUNT`], or zero if no number is there.
 pub(super) fn count(value: &Value, pointer: &str) -> u64 {
-    value.pointer(pointer).and_then(Value::as_u64).unwrap_or_default()
+    value.pointer(pointer).and_then(Value::as_u64).unwrap_or_default().min(MAX_COUNT)
 }
 
 /// Returns the first [`MAX_CHARS`] characters of a text, without control characters.
@@ -51,6 +54,13 @@ pub(super) fn capped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_are_limited() {
+        let usage = serde_json::json!({ "some": 7, "huge": u64::MAX, "negative": -1 });
+        let counts = ["/some", "/huge", "/negative", "/missing"].map(|it| count(&usage, it));
+        assert_eq!(counts, [7, MAX_COUNT, 0, 0]);
+    }
 
     #[test]
     fn long_texts_are_capped() {

@@ -14,7 +14,13 @@ pub(crate) struct StreamReader {
     framer: EventFramer,
     decoder: Box<dyn StreamDecoder>,
     form: BodyForm,
+    /// Start of the body, for the error message if the body contains no event.
+    start: Vec<u8>,
+    has_events: bool,
 }
+
+/// Maximum number of bytes of the body that an error message shows.
+const MAX_START: usize = 80;
 
 /// Form of the body, which is detected from its first characters.
 enum BodyForm {
@@ -30,7 +36,14 @@ impl StreamReader {
     /// Creates a reader for events of at most `max_event_bytes` bytes.
     pub(crate) fn new(protocol: Protocol, max_event_bytes: usize) -> Self {
         let framer = EventFramer::new(protocol.framing(), max_event_bytes);
-        Self { protocol, framer, decoder: protocol.stream_decoder(), form: BodyForm::Unknown }
+        Self {
+            protocol,
+            framer,
+            decoder: protocol.stream_decoder(),
+            form: BodyForm::Unknown,
+            start: Vec::new(),
+            has_events: false,
+        }
     }
 
     /// Decodes bytes and sends the pieces of the response that they contain to the listener.
@@ -46,7 +59,10 @@ impl StreamReader {
             body.extend_from_slice(bytes);
             return Ok(());
         }
+        let n_more = bytes.len().min(MAX_START - self.start.len());
+        self.start.extend_from_slice(&bytes[..n_more]);
         for event in self.framer.push(bytes)? {
+            self.has_events = true;
             self.event(&event, listener)?;
         }
         Ok(())
@@ -68,7 +84,14 @@ impl StreamReader {
             listener.send_parts(&answer.content);
             return Ok(answer);
         }
-        if let Some(rest) = self.framer.finish()
+        let last = self.framer.finish();
+        let start = String::from_utf8_lossy(&self.start);
+        if !self.has_events && last.is_none() && !starts_with_field(&start) {
+            let start = start.trim();
+            let message = format!("the body is not a stream of events; it starts with {start:?}");
+            return Err(CallError::new(ErrorKind::Malformed, message));
+        }
+        if let Some(rest) = last
             && !self.decoder.is_done()
         {
             let read = self.decoder.event(&rest, listener);
@@ -102,6 +125,14 @@ impl StreamReader {
             Some(_) => BodyForm::Stream,
         };
     }
+}
+
+/// Returns whether a body starts with a field of server-sent events, which may be cut off. A comment is a field without a
+/// name.
+fn starts_with_field(start: &str) -> bool {
+    let start = start.trim_start_matches('\u{feff}').trim_start();
+    let name = start.split([':', '\r', '\n']).next().unwrap_or_default();
+    ["data", "event", "id", "retry"].iter().any(|it| it.starts_with(name))
 }
 
 #[cfg(test)]
@@ -153,7 +184,12 @@ mod tests {
         let long = format!("data: {}", "x".repeat(2000));
         assert_eq!(read(SERVER, &long).unwrap_err().kind, ErrorKind::ResponseTooLarge);
         assert_eq!(read(SERVER, "").unwrap_err().kind, ErrorKind::Truncated);
-        assert_eq!(read(SERVER, "<html>").unwrap_err().kind, ErrorKind::Truncated);
+        assert_eq!(read(SERVER, ": waiting\n\n").unwrap_err().kind, ErrorKind::Truncated);
+        assert_eq!(read(SERVER, "event: mess").unwrap_err().kind, ErrorKind::Truncated);
+        assert_eq!(read(SERVER, "dat").unwrap_err().kind, ErrorKind::Truncated);
+        let error = read(SERVER, "<html>\n<p>Log in</p>\n").unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Malformed);
+        assert!(error.message.contains(r#"starts with "<html>\n<p>Log in</p>""#), "{error:?}");
     }
 
     #[test]

@@ -18,8 +18,7 @@ pub(crate) enum Auth {
     Header(&'static str),
 }
 
-/// Minimum length, in bytes, of a secret in a header or in the URL. Shorter values are not redacted, because they may
-/// occur in any text by chance.
+/// Minimum length, in bytes, of a secret. Shorter values are not redacted, because they may occur in any text by chance.
 const MIN_SECRET: usize = 8;
 
 /// Base URL, API key and extra headers of a provider.
@@ -106,8 +105,8 @@ fn secrets(base: &Url, key: Option<&SecretString>, headers: &HeaderMap) -> Vec<S
     let written = base.query().into_iter().flat_map(|it| it.split('&'));
     secrets.extend(written.filter_map(|it| Some(it.split_once('=')?.1.to_owned())));
     secrets.extend(base.password().map(str::to_owned));
+    secrets.extend(key.map(|it| it.expose_secret().to_owned()));
     secrets.retain(|it| it.len() >= MIN_SECRET);
-    secrets.extend(key.map(|it| it.expose_secret().to_owned()).filter(|it| !it.is_empty()));
     secrets.sort_by_key(|it| Reverse(it.len()));
     secrets.into_iter().map(SecretString::from).collect()
 }

@@ -173,6 +173,10 @@ impl Budget {
                     money: money.unwrap_or(reserved.money),
                 }
             }
+            Err(Error { usage: Some(usage), .. }) => Spending {
+                tokens: usage.input.saturating_add(usage.output),
+                money: self.price(model, usage).unwrap_or(reserved.money),
+            },
             Err(error) if is_free(error) => Spending::default(),
             Err(_) => reserved,
         }

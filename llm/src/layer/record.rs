@@ -19,7 +19,9 @@ use super::{
     key::{self, Key, Occurrences},
     redact::Redaction,
 };
-use crate::{Error, ErrorKind, Listener, Llm, Model, ModelId, Request, Response, lock::lock};
+use crate::{
+    Error, ErrorKind, Listener, Llm, Model, ModelId, Money, Request, Response, Usage, lock::lock,
+};
 
 /// Whether a recording makes calls, answers them from its file, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -218,10 +220,18 @@ impl Recording {
         self.redaction.redact(&text).unwrap_or(text)
     }
 
-    /// Returns the responses that the file contained when it was opened, each with the model that was called. They
-    /// are in order of completion. Responses to the first `calls` calls are skipped.
-    pub fn responses_after(&self, calls: usize) -> impl Iterator<Item = (ModelId, Response)> {
-        self.recorded_calls(calls).filter_map(|it| Some((it.model, it.outcome.ok()?)))
+    /// Returns the calls that have to be paid for and that the file contained when it was opened: the called model, and
+    /// the token counts and the cost that the provider stated. These are the calls with a response, and those with an
+    /// error that states its [usage](Error::usage). They are in order of completion. The first `skip` calls are skipped.
+    pub fn paid_calls(
+        &self,
+        skip: usize,
+    ) -> impl Iterator<Item = (ModelId, Option<Usage>, Option<Money>)> {
+        self.recorded_calls(skip).filter_map(|it| match it.outcome {
+            Ok(response) => Some((it.model, response.usage, response.cost)),
+            Err(Error { usage: Some(usage), .. }) => Some((it.model, Some(*usage), None)),
+            Err(_) => None,
+        })
     }
 
     /// Returns the requests with their responses that the file contained when it was opened, in order of completion.

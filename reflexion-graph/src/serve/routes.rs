@@ -7,7 +7,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use graph_server::http::{
-    Body, ClientNetwork, LastEventId, Params, Path, Problem, ProblemBody, stream_events,
+    Body, ClientNetwork, EventPage, EventsQuery, LastEventId, Message, Params, Path, Problem,
+    ProblemBody, stream_events,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -34,6 +35,7 @@ pub(super) fn locked() -> OpenApiRouter<AppState> {
         .routes(routes!(jobs))
         .routes(routes!(job))
         .routes(routes!(events))
+        .routes(routes!(stored_events))
         .routes(routes!(cancel))
         .routes(routes!(resume))
         .routes(routes!(stats))
@@ -104,20 +106,41 @@ async fn job(State(state): State<AppState>, Path(id): Path<String>) -> Answer<Js
 }
 
 /// Streams a job's progress from the start, or after the event whose number is given by `Last-Event-ID` or `after`.
-#[utoipa::path(get, path = "/jobs/{id}/stream", params(("id" = String, Path, description = "The job"),
-        ("after" = Option<u64>, Query, description = "Return only events after this number"),
-        ("Last-Event-ID" = Option<u64>, Header, description = "Return only events after this number")), responses(
+#[utoipa::path(get, path = "/jobs/{id}/stream",
+    params(("id" = String, Path, description = "The job"), LastEventId), responses(
     (status = 200, description = "Server-sent events: each has its number as `id` and an object as `data`. \
-        The last event is named `end` and carries the job's status.", body = String,
+        The last event is named `end` and carries the job's status.", body = Message,
         content_type = "text/event-stream"),
-    (status = 404, description = "The job does not exist", body = ProblemBody)))]
+    (status = 204, description = "The job has ended, and the client has received all its events"),
+    (status = 404, description = "The job does not exist", body = ProblemBody),
+    (status = 429, description = "Too many requests, or too many open streams", body = ProblemBody)))]
 async fn events(
     State(state): State<AppState>,
     Path(id): Path<String>,
     LastEventId(after): LastEventId,
     client: ClientNetwork,
 ) -> Answer<Response> {
+    // Status 204 tells a browser that reconnects after the end of the job not to connect again.
+    if after > 0
+        && !state.service.get(&id).await?.status.is_active()
+        && state.service.stored_events(&id, after, 1).await?.is_empty()
+    {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
     stream_events(state.service.read_events(&id, after).await?, &state.streams, client)
+}
+
+/// Returns stored events of a job, for clients that poll.
+#[utoipa::path(get, path = "/jobs/{id}/events",
+    params(("id" = String, Path, description = "The job"), EventsQuery), responses(
+    (status = 200, description = "Events, in order", body = EventPage),
+    (status = 404, description = "The job does not exist", body = ProblemBody)))]
+async fn stored_events(
+    State(state): State<AppState>,
+    Path(id): Path<String>,
+    Params(query): Params<EventsQuery>,
+) -> Answer<Json<EventPage>> {
+    Ok(Json(EventPage::read(&state.service, &id, &query).await?))
 }
 
 /// Cancels a job. It can be resumed later.

@@ -212,6 +212,35 @@ async fn job_is_accepted_streamed_and_completed() {
 }
 
 #[tokio::test]
+async fn clients_continue_after_their_last_event() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), "--pool 1").await;
+    let id = server.execute(json!({ "task": "Calculate fibonacci(10)" })).await;
+    let stream = server.follow(&id).await;
+    let all = server.get(&format!("/jobs/{id}/events")).await;
+    let last = all["last"].as_u64().unwrap();
+    assert_eq!(all["events"].as_array().unwrap().len() as u64, last, "{all}");
+    assert!(last > 2 && stream.contains(&format!("id: {last}\n")), "{stream}");
+    let page = server.get(&format!("/jobs/{id}/events?after=1&limit=1")).await;
+    assert_eq!((&page["events"][0], &page["last"]), (&all["events"][1], &2.into()), "{page}");
+
+    let resume = async |after: u64| {
+        let request = server.client.get(format!("{}/jobs/{id}/stream", server.address));
+        let response = request.header("last-event-id", after).send().await.unwrap();
+        (response.status().as_u16(), timeout(TIMEOUT, response.text()).await.unwrap().unwrap())
+    };
+    let (status, rest) = resume(last - 1).await;
+    assert_eq!((status, rest.matches("id: ").count()), (200, 1), "{rest}");
+    assert!(rest.contains("event: end"), "{rest}");
+    assert_eq!(resume(last).await, (204, String::new()));
+    for (query, expected) in [("limit=0", 422), ("after=x", 422), ("unknown=1", 422)] {
+        let path = format!("/jobs/{id}/events?{query}");
+        assert_eq!(server.request(Method::GET, &path, None).await.0, expected, "{query}");
+    }
+    assert_eq!(server.request(Method::GET, "/jobs/nobody/events", None).await.0, 404);
+}
+
+#[tokio::test]
 async fn health_says_whether_memory_is_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Server::command(dir.path(), "--pool 1", &[]);

@@ -1,5 +1,6 @@
 import { type ReactElement, useEffect } from "react";
 
+import { counted } from "@/lib/format";
 import type { Setup } from "@/lib/types";
 
 import { RunList } from "./run-list";
@@ -18,9 +19,10 @@ export function HomePage({ setup }: { setup: Setup }): ReactElement {
         <div>
           <h1 className="text-2xl font-semibold tracking-tight">Strategic moves, tested in debate</h1>
           <p className="mt-1.5 max-w-prose text-dim">
-            {analysts.length} analysts propose {moves} moves for a company. A critic challenges each of them,{" "}
-            {decision_makers.length} decision makers defend and score it, and the best {top_k} are recommended, with
-            full transcripts.
+            {counted(analysts.length, "analyst", ["proposes", "propose"])} {counted(moves, "move")} for a company. A
+            critic challenges each of them,{" "}
+            {counted(decision_makers.length, "decision maker", ["defends and scores", "defend and score"])} it, and the
+            best {counted(top_k, "move", ["is", "are"])} recommended, with full transcripts.
           </p>
         </div>
         <TickerForm setup={setup} />

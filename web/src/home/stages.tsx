@@ -11,15 +11,15 @@ export function Stages({ setup }: { setup: Setup }): ReactElement {
     ["Findings", "Numbered findings are derived from the documents. All later steps cite them."],
     [
       "Moves",
-      `${counted(analysts.length, "analyst")} with different perspectives propose low-, medium- and high-risk moves.`,
+      `${counted(analysts.length, "analyst", ["proposes", "propose"])} low-, medium- and high-risk moves${analysts.length > 1 ? " from different perspectives" : ""}.`,
     ],
     [
       "Debates",
-      `A critic challenges each move over ${counted(rounds, "round")}, and ${counted(decision_makers.length, "decision maker")} defend it. Every debate runs in its own sandbox.`,
+      `A critic challenges each move over ${counted(rounds, "round")}, and ${counted(decision_makers.length, "decision maker", ["defends", "defend"])} it. Every debate runs in its own sandbox.`,
     ],
     [
       "Ranking",
-      `They score it on ${counted(metrics.length, "metric")}. The best ${top_k} are recommended, with an assessment of how reliable that is.`,
+      `The debate is scored on ${counted(metrics.length, "metric")}. The best ${counted(top_k, "move", ["is", "are"])} recommended, with an assessment of how reliable that is.`,
     ],
   ];
   return (

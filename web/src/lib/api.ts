@@ -3,6 +3,8 @@
 import { get, post, send } from "./http";
 import type { ResultAnswer } from "./report";
 import type { RunEvent } from "./events";
+import { isLive } from "./status";
+import type { EventLog } from "./stream";
 import type {
   Drawings,
   Fork,
@@ -14,6 +16,7 @@ import type {
   RunDiff,
   RunFile,
   RunOptions,
+  RunStatus,
   Runs,
   Setup,
   Started,
@@ -63,6 +66,14 @@ export const api = {
     ),
   downloadTracePage: (id: string, name: string) => save(tracePage(id, name), `${id}-${name}-trace.html`),
 };
+
+/** Returns the events of a run. */
+export const runEvents = (id: string): EventLog<RunEvent, RunStatus> => ({
+  stream: `/api/stream/${encodeURIComponent(id)}`,
+  stored: async (after, signal) => (await api.events(id, after, signal)).events,
+  status: async (signal) => (await api.run(id, signal)).status,
+  isLive,
+});
 
 /** Downloads a file with the API key and lets the browser save it. */
 async function save(path: string, name: string): Promise<void> {

@@ -2,8 +2,10 @@ import { expect, test } from "vitest";
 
 import { counted, statementDollars } from "./format";
 
-test("nouns agree with their numbers", () => {
+test("nouns and verbs agree with their numbers", () => {
   expect([0, 1, 2].map((it) => counted(it, "round"))).toEqual(["0 rounds", "1 round", "2 rounds"]);
+  const proposals = [1, 2].map((it) => counted(it, "analyst", ["proposes", "propose"]));
+  expect(proposals).toEqual(["1 analyst proposes", "2 analysts propose"]);
 });
 
 test("dollars of a statement have the same format as in the reports", () => {

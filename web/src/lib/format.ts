@@ -5,8 +5,11 @@ const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFracti
 
 export const count = (value: number): string => whole.format(value);
 
-/** Formats a number with the noun that it counts, whose plural ends in “s”. */
-export const counted = (value: number, noun: string): string => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+/** Formats a number with the noun that it counts, whose plural ends in “s”, and its verb in singular and plural. */
+export function counted(value: number, noun: string, [singular, plural]: [string, string] | [] = []): string {
+  const verb = value === 1 ? singular : plural;
+  return `${count(value)} ${noun}${value === 1 ? "" : "s"}${verb === undefined ? "" : ` ${verb}`}`;
+}
 
 export const short = (value: number): string => compact.format(value);
 

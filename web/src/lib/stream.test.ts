@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
-import type { RunEvent } from "./events";
-import { follow } from "./stream";
+import { jobEvents } from "../../sandbox/api";
+import { runEvents } from "./api";
+import { type EventLog, follow } from "./stream";
 
 /** Locks of a browser, shared by all its pages: the first requester holds a lock until its callback resolves. */
 function fakeLocks() {
@@ -15,15 +16,17 @@ function fakeLocks() {
   };
 }
 
-const event = (seq: number): RunEvent => ({ seq, type: "budget_warning", percent: 10 * seq });
+interface NumberedEvent {
+  seq: number;
+}
 
 /** A page that follows a run. */
-function page(run = "r") {
+function follower<E extends NumberedEvent, S extends string>(log: EventLog<E, S>) {
   const stop = new AbortController();
   const seen: number[] = [];
   const state = { ended: "" };
   const followed = follow(
-    run,
+    log,
     {
       last: () => seen.at(-1) ?? 0,
       event: (it) => seen.push(it.seq),
@@ -36,20 +39,23 @@ function page(run = "r") {
   return { stop, seen, state, followed };
 }
 
-describe("several pages of one browser", () => {
+describe.each([
+  { of: "runs", page: (id = "r") => follower(runEvents(id)) },
+  { of: "jobs", page: (id = "j") => follower(jobEvents(id)) },
+])("several pages of one browser that follow $of", ({ page }) => {
   /** The event after which each stream was opened. */
   let streams: (string | null)[] = [];
-  let stored: RunEvent[] = [];
+  let stored: NumberedEvent[] = [];
   let status = "running";
 
   beforeEach(() => {
     vi.useFakeTimers();
-    [streams, stored, status] = [[], [event(1)], "running"];
+    [streams, stored, status] = [[], [{ seq: 1 }], "running"];
     vi.stubGlobal("window", { addEventListener: () => {}, removeEventListener: () => {} });
     vi.stubGlobal("sessionStorage", { getItem: () => null });
     vi.stubGlobal("navigator", { locks: fakeLocks() });
     vi.stubGlobal("fetch", (path: string, { signal, headers }: RequestInit) => {
-      if (path.includes("/stream/")) {
+      if (path.includes("/stream")) {
         streams.push(new Headers(headers).get("last-event-id"));
         const body = new ReadableStream<Uint8Array>({
           start: (it) => signal!.addEventListener("abort", () => it.error(new Error("aborted"))),
@@ -70,7 +76,7 @@ describe("several pages of one browser", () => {
     const [first, second] = [page(), page()];
     await vi.advanceTimersByTimeAsync(3000);
     expect(streams).toEqual(["1"]);
-    stored.push(event(2));
+    stored.push({ seq: 2 });
     await vi.advanceTimersByTimeAsync(3000);
     expect(second.seen).toEqual([1, 2]);
     expect(streams).toEqual(["1"]);

@@ -1,26 +1,33 @@
 /**
- * Follows the events of a run. A connection that breaks before the end of the run is reopened after the last received
- * event, so that no event is lost or repeated.
+ * Follows the events of a run or a job. A connection that breaks before the end of the run is reopened after the last
+ * received event, so that no event is lost or repeated.
  *
  * A browser opens only a few connections to a server, and all its pages share them. Therefore only one page of a
  * browser keeps a stream open, and the others poll.
  */
 
-import { api } from "./api";
 import { pauseBeforeRetry, readEvents } from "./event-stream";
-import type { RunEvent } from "./events";
 import { ApiError } from "./http";
-import { isLive } from "./status";
-import type { RunStatus } from "./types";
 
-interface Listener {
+/** The events of one run, and its status. */
+export interface EventLog<Event, Status> {
+  /** Path of the event stream. */
+  stream: string;
+  /** Requests stored events with sequence numbers greater than `after`. */
+  stored: (after: number, signal: AbortSignal) => Promise<Event[]>;
+  status: (signal: AbortSignal) => Promise<Status>;
+  /** Whether more events follow without a request of the user. */
+  isLive: (status: Status) => boolean;
+}
+
+interface Listener<Event, Status> {
   /** Sequence number of the last received event. */
   last: () => number;
-  event: (event: RunEvent) => void;
+  event: (event: Event) => void;
   /** The connection was opened, or was lost and is being retried. */
   connected: (is: boolean) => void;
   /** The server ended the stream. */
-  end: (status: RunStatus) => void;
+  end: (status: Status) => void;
   /** The server rejected the request; retrying is pointless. */
   refused: (error: ApiError) => void;
 }
@@ -30,14 +37,14 @@ const MAX_RETRY_MS = 8_000;
 const POLL_MS = 1_000;
 
 /** Name of the lock that a page holds while it keeps a stream open. */
-const STREAM_LOCK = "consulting.stream";
+const STREAM_LOCK = "event-stream";
 
 /** Follows the events until the run ends or the signal aborts. */
-export async function follow(id: string, listener: Listener, outer: AbortSignal): Promise<void> {
+export async function follow<E, S>(log: EventLog<E, S>, listener: Listener<E, S>, outer: AbortSignal): Promise<void> {
   const finished = new AbortController();
   const signal = AbortSignal.any([outer, finished.signal]);
   try {
-    await followWith(streamPermit(signal), id, listener, signal);
+    await followWith(streamPermit(signal), log, listener, signal);
   } finally {
     finished.abort();
   }
@@ -67,18 +74,23 @@ function streamPermit(signal: AbortSignal): StreamPermit {
   return { isHeld: () => held, granted };
 }
 
-async function followWith(permit: StreamPermit, id: string, listener: Listener, signal: AbortSignal): Promise<void> {
+async function followWith<E, S>(
+  permit: StreamPermit,
+  log: EventLog<E, S>,
+  listener: Listener<E, S>,
+  signal: AbortSignal,
+): Promise<void> {
   let pause = MIN_RETRY_MS;
   while (!signal.aborted) {
     const before = listener.last();
     try {
       if (!permit.isHeld()) {
-        if (await poll(id, listener, signal)) return;
+        if (await poll(log, listener, signal)) return;
         pause = MIN_RETRY_MS;
         await Promise.race([pauseBeforeRetry(POLL_MS, signal), permit.granted]);
         continue;
       }
-      if (await readOnce(id, listener, signal)) return;
+      if (await readOnce(log, listener, signal)) return;
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429) {
@@ -94,35 +106,35 @@ async function followWith(permit: StreamPermit, id: string, listener: Listener, 
 }
 
 /** Requests the stored events that follow the last received one; returns true if the run has ended. */
-async function poll(id: string, listener: Listener, signal: AbortSignal): Promise<boolean> {
+async function poll<E, S>(log: EventLog<E, S>, listener: Listener<E, S>, signal: AbortSignal): Promise<boolean> {
   // Request the status before the events: if the run has ended by then, the events include its end.
-  const { status } = await api.run(id, signal);
-  const { events } = await api.events(id, listener.last(), signal);
+  const status = await log.status(signal);
+  const events = await log.stored(listener.last(), signal);
   listener.connected(true);
   for (const it of events) listener.event(it);
-  if (isLive(status) || events.length > 0) return false;
+  if (log.isLive(status) || events.length > 0) return false;
   listener.end(status);
   return true;
 }
 
 /** Reads one connection; returns true if the server ended the stream. */
-async function readOnce(id: string, listener: Listener, signal: AbortSignal): Promise<boolean> {
+async function readOnce<E, S>(log: EventLog<E, S>, listener: Listener<E, S>, signal: AbortSignal): Promise<boolean> {
   const last = listener.last();
-  let ended: RunStatus | null = null;
+  let ended: S | null = null;
   const status = await readEvents(
-    `/api/stream/${encodeURIComponent(id)}`,
+    log.stream,
     last > 0 ? String(last) : null,
     {
       open: () => listener.connected(true),
       event: ({ event, data }) => {
-        if (event === "end") ended = (JSON.parse(data) as { status: RunStatus }).status;
-        else listener.event(JSON.parse(data) as RunEvent);
+        if (event === "end") ended = (JSON.parse(data) as { status: S }).status;
+        else listener.event(JSON.parse(data) as E);
       },
     },
     signal,
   );
   // Without content, the run ended and all its events were received.
-  if (status === 204) ended = (await api.run(id, signal)).status;
+  if (status === 204) ended = await log.status(signal);
   if (ended !== null) listener.end(ended);
   return ended !== null;
 }

@@ -7,6 +7,7 @@ const TEXTS: Record<string, string> = {
   defaulted: "some scores could not be read and are neutral",
   truncated: "debate shortened to fit the model’s context",
   incomplete: "debate ended early",
+  cut_off: "turns cut off at the model’s token limit",
 };
 
 /** Caveats about a score. The banner of the results states missing isolation once for all moves. */

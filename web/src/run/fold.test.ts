@@ -57,7 +57,7 @@ it("names the move whose debate runs with less isolation, also after it is score
   expect(view.notices.at(-1)).toEqual({
     seq: 14,
     kind: "degraded",
-    text: "m2 runs in jail (isolation: process, shares the host's kernel).",
+    text: "m2 runs with jail (isolation: process, shares the host's kernel).",
     detail: "no guest today",
     move: "m2",
   });
@@ -92,7 +92,7 @@ describe("the view of a run", () => {
     expect(whole.debates["m2"]).toMatchObject({ status: "failed", score: null, reason: "the model refused" });
     expect(whole.notices.map((it) => it.kind)).toEqual(["degraded", "skipped"]);
     expect(whole.notices[0]).toMatchObject({
-      text: "Debates run in in-process (isolation: off, NOT ISOLATED).",
+      text: "Debates run with in-process (isolation: off, NOT ISOLATED).",
       detail: "isolation is switched off",
     });
     expect(whole.recommended).toEqual(["m1"]);

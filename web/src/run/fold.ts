@@ -100,7 +100,7 @@ function change(view: RunView, event: RunEvent): Partial<RunView> {
       return notice(view, {
         seq: event.seq,
         kind: "degraded",
-        text: `${event.move === undefined ? "Debates run" : `${event.move} runs`} in ${event.backend} (${levelText(event.isolation)}).`,
+        text: `${event.move === undefined ? "Debates run" : `${event.move} runs`} with ${event.backend} (${levelText(event.isolation)}).`,
         detail: event.reason,
         ...(event.move !== undefined && { move: event.move }),
       });

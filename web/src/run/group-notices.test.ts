@@ -21,10 +21,10 @@ test("debates with the same weaker isolation share a notice", () => {
     seq,
     kind: "degraded",
     move,
-    text: `${move} runs in ${backend}.`,
+    text: `${move} runs with ${backend}.`,
   });
   const notices = [degraded(1, "m1", "jail"), degraded(2, "m2", "in-process"), degraded(3, "m4", "jail")];
-  expect(texts(...notices)).toEqual(["m1, m4 run in jail.", "m2 runs in in-process."]);
+  expect(texts(...notices)).toEqual(["m1, m4 run with jail.", "m2 runs with in-process."]);
 });
 
 test("repeated warnings are counted, and the last budget warning is kept", () => {

@@ -77,7 +77,7 @@ function Sandboxes({ view }: { view: RunView }): ReactElement | null {
   if (ready.length === 0) return null;
   return (
     <p className="flex flex-wrap items-center gap-2">
-      Debates ran in
+      Debates ran with
       {[...backends].map(([backend, isolation]) => (
         <Badge key={backend} tone={isolation === "off" ? "warn" : "good"}>
           {backend}, {levelText(isolation)}

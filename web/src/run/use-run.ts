@@ -2,7 +2,7 @@
 
 import { useCallback, useEffect, useMemo, useReducer, useRef, useState } from "react";
 
-import { api } from "@/lib/api";
+import { api, runEvents } from "@/lib/api";
 import { ApiError } from "@/lib/http";
 import type { RunEvent } from "@/lib/events";
 import { isLive } from "@/lib/status";
@@ -96,7 +96,7 @@ export function useRun(id: string): RunState {
     setRefused(null);
     const batch = batchEvents((events) => dispatch({ kind: "events", events }));
     void follow(
-      id,
+      runEvents(id),
       {
         last: () => Math.max(last.current, batch.last()),
         event: batch.add,

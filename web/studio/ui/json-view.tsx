@@ -1,6 +1,7 @@
 import { ChevronRight } from "lucide-react";
 import type { ReactElement } from "react";
 
+import { counted } from "@/lib/format";
 import type { Json } from "@studio/api/types";
 
 /** Levels that are open at first. */
@@ -49,7 +50,7 @@ function Entry({ name, value, depth }: { name: string; value: Json; depth: numbe
           size={13}
           className="mr-0.5 -ml-1 inline text-dim transition-transform [details[open]>summary_&]:rotate-90"
         />
-        {label} <span className="text-xs text-dim">{Array.isArray(value) ? `${count} items` : `${count} fields`}</span>
+        {label} <span className="text-xs text-dim">{counted(count, Array.isArray(value) ? "item" : "field")}</span>
       </summary>
       <div className="mt-1">
         <JsonView value={value} depth={depth + 1} />

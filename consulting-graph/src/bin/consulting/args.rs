@@ -225,6 +225,9 @@ pub(crate) struct TimeoutArgs {
     /// Retry a failed call up to N times, with increasing delays
     #[arg(long, value_name = "N", default_value_t = 3)]
     retries: u32,
+    /// Wait up to SECONDS before a retry; a call fails if the provider asks for a longer wait
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = clap::value_parser!(u32).range(1..))]
+    max_wait: u32,
 }
 
 impl TimeoutArgs {
@@ -237,7 +240,7 @@ impl TimeoutArgs {
                 total: seconds(self.call_timeout),
                 ..Timeouts::default()
             },
-            backoff: Backoff::new(self.retries),
+            backoff: Backoff::new(self.retries).max_wait(seconds(self.max_wait)),
         }
     }
 }
@@ -249,7 +252,7 @@ pub(crate) struct ClusterArgs {
     #[cfg(feature = "cluster")]
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", conflicts_with_all = [
         "concurrency", "isolation", "sandbox", "pool", "keep_alive", "first_byte_timeout", "idle_timeout",
-        "call_timeout", "retries"
+        "call_timeout", "retries", "max_wait"
     ])]
     pub(crate) cluster: Option<String>,
     /// Submit the run to the Restate server with this ingress URL; its workers have the same option [default:
@@ -744,7 +747,7 @@ mod tests {
     fn time_limits_of_calls_are_settable() {
         for command in ["run NVDA", "resume made", "serve"] {
             let line = format!(
-                "consulting {command} --first-byte-timeout 7 --idle-timeout 8 --call-timeout 9"
+                "consulting {command} --first-byte-timeout 7 --idle-timeout 8 --call-timeout 9 --max-wait 11"
             );
             let timeouts = match Cli::try_parse_from(line.split(' ')).unwrap().command {
                 Command::Run(it) => it.execution.timeouts,
@@ -752,6 +755,8 @@ mod tests {
                 Command::Serve(it) => it.timeouts,
                 other => panic!("{other:?}"),
             };
+            let backoff = format!("{:?}", timeouts.call_limits().backoff);
+            assert!(backoff.contains("max_wait: 11s"), "{backoff}");
             let limits = timeouts.call_limits().timeouts;
             let seconds = [limits.first_byte, limits.idle, limits.total].map(|it| it.as_secs());
             assert_eq!(seconds, [7, 8, 9], "{command}");

@@ -39,9 +39,9 @@ pub(crate) async fn execute(
     output: OutputArgs,
     mut decision: Option<ReviewDecision>,
 ) -> Result<ExitStatus, CliError> {
-    for provider in run.manifest().run_config.choice.providers_with_short_keys(run.config()) {
+    for provider in run.manifest().run_config.choice.providers_with_weak_keys(run.config()) {
         eprintln!(
-            "The API key of provider {provider} has fewer than 8 characters, so it is not redacted in the files of the run."
+            "The API key of provider {provider} has fewer than 8 characters or is a word, so it is not redacted in the files of the run."
         );
     }
     loop {

@@ -84,6 +84,7 @@ fn recommended(report: &Report, ranked: &Ranked) -> String {
         Mark::Truncated => "shortened",
         Mark::Incomplete => "incomplete",
         Mark::NotIsolated => "not isolated",
+        Mark::CutOff => "turns cut off",
     });
     let marks: Vec<&str> = marks.collect();
     let marks = if marks.is_empty() { String::new() } else { format!(" [{}]", marks.join(", ")) };

@@ -73,6 +73,7 @@ fn marks(ranked: &Ranked) -> String {
         Mark::Truncated => "debate shortened",
         Mark::Incomplete => "debate incomplete",
         Mark::NotIsolated => "not isolated",
+        Mark::CutOff => "turns cut off",
     };
     let names: Vec<&str> = ranked.marks.iter().map(name).collect();
     if names.is_empty() { dash() } else { names.join(", ") }

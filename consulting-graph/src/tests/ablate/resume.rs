@@ -191,7 +191,7 @@ async fn the_critic_of_the_mixed_arm_has_another_model() {
     assert_eq!(results.models["critic of the mixed arm"], "ollama/other");
     // Each of the four debates of three rounds has three turns of the critic.
     let calls = Recording::open(dir.path().join("calls.jsonl"), RecordMode::Replay).unwrap();
-    let of_other = calls.responses_after(0).filter(|it| it.0.model == "other").count();
+    let of_other = calls.paid_calls(0).filter(|it| it.0.model == "other").count();
     assert_eq!(of_other, 4 * 3);
 }
 

@@ -42,12 +42,50 @@ pub(super) enum Fault {
     Empty,
     /// An answer of 10 MB.
     Huge,
+    /// Status 429 with a date in the far future until which to wait.
+    WaitUntilDate,
+    /// Status 200 with an error as the body.
+    ErrorBody,
+    Redirect,
+    /// Comments that keep the connection open, and never an answer.
+    KeepAlive,
+    /// A connection that ends before the announced length.
+    WrongLength,
+    /// A body that is neither text nor JSON.
+    Binary,
+    /// An answer that the provider's filter stops.
+    ContentFilter,
+    /// A call of a tool that the request does not offer.
+    ToolCall,
+    /// An answer of invisible characters.
+    Invisible,
+    ForeignRefusal,
+    /// An answer that fits the schema of the request and refuses in its fields.
+    RefusalInFields,
+    /// An answer that repeats the prompt.
+    Echo,
 }
 
 impl Fault {
     /// Returns whether the provider stops sending.
     pub(super) fn hangs(self) -> bool {
-        matches!(self, Self::HangBeforeFirstByte | Self::HangAfterFirstByte)
+        matches!(self, Self::HangBeforeFirstByte | Self::HangAfterFirstByte | Self::KeepAlive)
+    }
+
+    /// Returns whether the provider sends a complete answer, which has to be paid for.
+    fn is_answered(self) -> bool {
+        matches!(
+            self,
+            Self::WrongSchema
+                | Self::Refusal
+                | Self::Empty
+                | Self::ContentFilter
+                | Self::ToolCall
+                | Self::Invisible
+                | Self::ForeignRefusal
+                | Self::RefusalInFields
+                | Self::Echo
+        )
     }
 }
 
@@ -65,6 +103,22 @@ pub(super) const FAULTS: [Fault; 13] = [
     Fault::Refusal,
     Fault::Empty,
     Fault::Huge,
+];
+
+/// Rarer forms of the [`FAULTS`].
+pub(super) const VARIANTS: [Fault; 12] = [
+    Fault::WaitUntilDate,
+    Fault::ErrorBody,
+    Fault::Redirect,
+    Fault::KeepAlive,
+    Fault::WrongLength,
+    Fault::Binary,
+    Fault::ContentFilter,
+    Fault::ToolCall,
+    Fault::Invisible,
+    Fault::ForeignRefusal,
+    Fault::RefusalInFields,
+    Fault::Echo,
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +142,8 @@ pub(super) enum Scope {
     Role(Role),
     Debates,
     Everything,
+    /// The calls that arrive after this number of others.
+    After(usize),
 }
 
 /// A fault with the calls and the number of attempts that it applies to.
@@ -138,13 +194,13 @@ impl StandIn {
 
     /// Returns a model that calls this provider.
     pub(super) fn model(&self) -> Llm {
-        let hangs =
-            self.shared.lock().unwrap().injections.iter().any(|it| {
-                matches!(it.fault, Fault::HangBeforeFirstByte | Fault::HangAfterFirstByte)
-            });
+        let injections = self.shared.lock().unwrap().injections.clone();
         let mut timeouts = Timeouts::default();
-        if hangs {
+        if injections.iter().any(|it| it.fault.hangs()) {
             (timeouts.first_byte, timeouts.idle) = (SHORT, SHORT);
+        }
+        if injections.iter().any(|it| it.fault == Fault::KeepAlive) {
+            timeouts.total = 2 * SHORT;
         }
         let provider = Provider::new("openai-compatible").unwrap().base_url(&self.address);
         let provider = provider.model("board").timeouts(timeouts).limits(RESPONSE_LIMITS);
@@ -167,6 +223,7 @@ impl Shared {
                     Scope::Role(of) => of == role,
                     Scope::Debates => matches!(role, Role::Critic | Role::Maker | Role::Scorer),
                     Scope::Everything => true,
+                    Scope::After(calls) => number >= calls,
                 }
         };
         let injection = self.injections.iter_mut().find(applies)?;
@@ -218,9 +275,34 @@ async fn serve(shared: Arc<Mutex<Shared>>, stream: TcpStream) -> Option<()> {
             stream.write_all(start.as_bytes()).await.ok()?;
             return wait_for_disconnect(stream).await;
         }
+        Some(Fault::WaitUntilDate) => {
+            error("429 Too Many Requests", "retry-after: Fri, 31 Dec 2100 23:59:59 GMT\r\n")
+        }
+        Some(Fault::ErrorBody) => error("200 OK", ""),
+        Some(Fault::Redirect) => error("302 Found", "location: http://127.0.0.1:1/v1\r\n"),
+        Some(Fault::KeepAlive) => return keep_alive(stream).await,
+        Some(Fault::WrongLength) => {
+            HEAD.replace("connection", "content-length: 100000\r\nconnection") + &event("I hold")
+        }
+        Some(Fault::Binary) => format!("{HEAD}\u{1f}\u{8b}\u{8}\u{0}\u{0}\n\u{3}"),
+        Some(Fault::ContentFilter) => {
+            let end = end("content_filter") + &usage();
+            format!("{HEAD}{}{end}data: [DONE]\n\n", event("I hold that"))
+        }
+        Some(Fault::ToolCall) => {
+            let function = json!({ "name": "search", "arguments": "{}" });
+            let call = json!({ "index": 0, "id": "c1", "function": function });
+            let delta = json!({ "tool_calls": [call] });
+            let chunk = json!({ "choices": [{ "index": 0, "delta": delta }] });
+            format!("{HEAD}data: {chunk}\n\n{}{}data: [DONE]\n\n", end("tool_calls"), usage())
+        }
+        Some(Fault::Invisible) => whole(&[" \n\u{200b}\u{feff}\u{0}"]),
+        Some(Fault::ForeignRefusal) => whole(&["Lo siento, pero no puedo ayudarte con eso."]),
+        Some(Fault::RefusalInFields) if request.schema.is_some() => whole(&[&refusal_in_fields()]),
+        Some(Fault::Echo) => whole(&[&request.prompt()]),
         Some(Fault::TruncatedStream) => HEAD.to_owned() + &event("I hold that"),
         Some(Fault::WrongSchema) => whole(&[r#"{ "unexpected": true }"#]),
-        Some(Fault::Refusal) => whole(&["I'm sorry, but I can't help with that."]),
+        Some(Fault::Refusal | Fault::RefusalInFields) => whole(&["I'm sorry, but I can't help with that."]),
         Some(Fault::Empty) => whole(&[]),
         Some(Fault::Huge) => whole(&vec!["All is well. "; 10_000_000 / 13]),
         None => {
@@ -228,7 +310,7 @@ async fn serve(shared: Arc<Mutex<Shared>>, stream: TcpStream) -> Option<()> {
             whole(&[&response.text()])
         }
     };
-    if matches!(fault, None | Some(Fault::WrongSchema | Fault::Refusal | Fault::Empty)) {
+    if fault.is_none_or(Fault::is_answered) {
         shared.lock().unwrap().answered += 1;
     }
     stream.write_all(text.as_bytes()).await.ok()?;
@@ -244,13 +326,41 @@ fn event(text: &str) -> String {
     format!("data: {chunk}\n\n")
 }
 
+fn end(reason: &str) -> String {
+    let chunk = json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": reason }] });
+    format!("data: {chunk}\n\n")
+}
+
+fn usage() -> String {
+    let usage = json!({ "prompt_tokens": 100, "completion_tokens": 20 });
+    format!("data: {}\n\n", json!({ "choices": [], "usage": usage }))
+}
+
 /// Returns a complete streamed response.
 fn whole(pieces: &[&str]) -> String {
-    let end = json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] });
-    let usage =
-        json!({ "choices": [], "usage": { "prompt_tokens": 100, "completion_tokens": 20 } });
     let text: String = pieces.chunks(10_000).map(|it| event(&it.concat())).collect();
-    format!("{HEAD}{text}data: {end}\n\ndata: {usage}\n\ndata: [DONE]\n\n")
+    format!("{HEAD}{text}{}{}data: [DONE]\n\n", end("stop"), usage())
+}
+
+/// Returns an answer that fits all schemas.
+fn refusal_in_fields() -> String {
+    let refusal = "I'm sorry, but I can't help with that.";
+    let answer = json!({
+        "claim": refusal, "findings": [{ "claim": refusal, "strength": 1 }],
+        "moves": [{ "title": refusal, "risk_level": "low", "thesis": refusal }],
+        "impact": 7, "feasibility": 7, "risk_adjusted_return": 7, "strategic_alignment": 7,
+        "reasoning": refusal,
+    });
+    format!("{answer:#}")
+}
+
+/// Sends comments until the client disconnects.
+async fn keep_alive(mut stream: BufReader<TcpStream>) -> Option<()> {
+    stream.write_all(HEAD.as_bytes()).await.ok()?;
+    loop {
+        stream.write_all(b": waiting\n\n").await.ok()?;
+        tokio::time::sleep(SHORT / 8).await;
+    }
 }
 
 async fn wait_for_disconnect(mut stream: BufReader<TcpStream>) -> Option<()> {

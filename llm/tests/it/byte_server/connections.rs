@@ -104,6 +104,16 @@ async fn pieces_arrive_before_the_response_is_complete() {
 }
 
 #[tokio::test]
+async fn stream_with_the_content_type_of_json_is_read() {
+    for wire in WIRES.iter().filter(|it| it.provider != "ollama") {
+        let server = ByteServer::start([write(answer("200 OK", "", wire.stream))]).await;
+        let llm = wire.provider(&server).build().unwrap();
+        let response = llm.stream(hello()).response().await.unwrap();
+        assert_eq!(response.text(), TEXT, "{wire:?}");
+    }
+}
+
+#[tokio::test]
 async fn redirects_are_not_followed() {
     let elsewhere = ByteServer::start([write(CHAT.plain())]).await;
     for status in ["301 Moved Permanently", "302 Found", "307 Temporary", "308 Permanent"] {

@@ -137,6 +137,14 @@ async fn error_with_success_status_is_an_error() {
 }
 
 #[tokio::test]
+async fn short_key_does_not_change_messages() {
+    let body = r#"{"error":{"message":"the model failed"}}"#;
+    let server = ByteServer::start([write(answer("500 Internal Server Error", "", body))]).await;
+    let llm = server.provider("openai-compatible").key("e").build().unwrap();
+    assert_eq!(llm.generate(hello()).await.unwrap_err().message, "the model failed");
+}
+
+#[tokio::test]
 async fn invalid_bodies_are_retryable_errors() {
     for body in ["", "{", "null", "[]", "<html></html>", "{\"choices\":[]}", "\"\u{1}"] {
         for error in errors("200 OK", "", body).await {

@@ -358,7 +358,7 @@ pub(super) fn degraded_text(
     reason: &str,
 ) -> String {
     let debates = move_id.map_or("debates run".to_owned(), |it| format!("{it} runs"));
-    format!("{debates} in {backend} ({}); {reason}", isolation.description())
+    format!("{debates} with {backend} ({}); {reason}", isolation.description())
 }
 
 fn move_id(event: &PipelineEvent) -> Option<MoveId> {

@@ -198,7 +198,7 @@ fn one_debate_without_isolation_does_not_mark_the_others() {
     let isolation = IsolationLevel::Off;
     let ready = PipelineEvent::SandboxReady { move_id, title, backend, isolation };
     run.apply(&ready, Duration::ZERO);
-    let words = "m2 runs in in-process (isolation: off, NOT ISOLATED); no guest today";
+    let words = "m2 runs with in-process (isolation: off, NOT ISOLATED); no guest today";
     let line = plain::line(&run, &event);
     assert_eq!(line, format!("WARNING: {words}"));
     let rendered = rendered(&run, 1, WIDE);
@@ -215,7 +215,7 @@ fn a_narrow_terminal_shows_the_whole_command_for_vms() {
     run.apply(&event, Duration::ZERO);
     let rendered = rendered(&run, 1, Size { columns: 60, lines: 40 });
     let words = rendered.split_whitespace().collect::<Vec<_>>().join(" ");
-    let expected = "! debates run in jail (isolation: process, shares the host's kernel); \
+    let expected = "! debates run with jail (isolation: process, shares the host's kernel); \
                     for VMs, run `sudo usermod -aG kvm $USER` and log in again";
     assert!(words.contains(expected), "{rendered}");
 }
