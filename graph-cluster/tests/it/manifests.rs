@@ -137,10 +137,11 @@ fn workers_have_time_to_drain() {
     }
 }
 
-/// Without probes, HAProxy would wait for a worker whose machine has failed as long as for a step: two hours.
+/// Otherwise, HAProxy would wait for a worker whose machine has failed as long as for a step: two hours.
 #[test]
 fn haproxy_notices_machines_that_fail_without_closing_connections() {
     assert!(HAPROXY.contains("\n  option srvtcpka\n"), "{HAPROXY}");
+    assert!(HAPROXY.contains(" tcp-ut 25s "), "{HAPROXY}");
 }
 
 #[cfg(feature = "restate")]

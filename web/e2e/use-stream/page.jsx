@@ -31,15 +31,16 @@ function SdkPage() {
 
 /** A WebSocket that sends the subscription to the values after the end of the run. */
 class LateWebSocket extends WebSocket {
+  #ended = new Promise((resolve) => {
+    this.addEventListener("message", ({ data }) => {
+      if (data.includes('"completed"')) resolve();
+    });
+  });
+
   send(command) {
     if (!command.includes('"values"')) return super.send(command);
-    const sendLate = ({ data }) => {
-      if (!data.includes('"completed"')) return;
-      this.removeEventListener("message", sendLate);
-      // The client first stops reading, because the run has ended.
-      setTimeout(() => super.send(command), 100);
-    };
-    this.addEventListener("message", sendLate);
+    // The client first stops reading, because the run has ended.
+    this.#ended.then(() => setTimeout(() => super.send(command), 100));
   }
 }
 

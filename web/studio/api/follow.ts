@@ -15,7 +15,7 @@ interface Listener {
   connected: (is: boolean) => void;
 }
 
-/** Means the beginning of the stream. */
+/** The event id before the first event of a stream. */
 const BEGINNING = "-1";
 const MIN_RETRY_MS = 300;
 const MAX_RETRY_MS = 8_000;

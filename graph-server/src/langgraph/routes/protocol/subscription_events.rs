@@ -93,9 +93,9 @@ impl SubscriptionEvents {
         }
     }
 
-    /// Encodes an event. If its subscription was added after the end of its run was sent, the event gets the number after
-    /// that end, which no other event has. The statuses of the run and the interrupts keep their numbers, by which clients
-    /// recognize outdated ones.
+    /// Encodes an event. If it follows the end of its run, because its subscription was added later, it gets the number
+    /// after the latest end, which is otherwise unused. The statuses of the run and the interrupts keep their numbers, by
+    /// which clients recognize outdated ones.
     fn number(&mut self, event: WireEvent) -> Value {
         let WireEvent { id: (number, _), event: method, mut data } = event;
         let params = &data["params"];
