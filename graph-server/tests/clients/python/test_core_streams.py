@@ -76,6 +76,12 @@ async def test_mode_events(client):
     assert found[-1]["data"]["output"] == TINY_RESULT
 
 
+async def test_events_end_only_the_nodes_that_have_finished(client):
+    parts = await stream(client, "approval", {"topic": "cats"}, stream_mode="events")
+    ended = [it["name"] for it in data_of(parts, "events") if it["event"] == "on_chain_end"]
+    assert ended == ["draft", "approval"]
+
+
 async def test_mode_messages_tuple_streams_chunks(client):
     parts = await stream(client, "chat", user("hello you"), stream_mode="messages-tuple")
     pairs = data_of(parts, "messages")
