@@ -200,3 +200,16 @@ async def test_stream_of_a_thread_follows_its_runs(client):
 
     await until(has_seen_a_run)
     reader.cancel()
+
+
+@pytest.mark.parametrize("start", ["-", "0"])
+async def test_stream_of_a_thread_can_start_with_its_first_event(client, start):
+    thread = await new_thread(client)
+    await collect(client.runs.stream(thread, "tiny", input=TINY_INPUT, stream_resumable=True))
+    values = []
+    async for part in await client.threads.join_stream(thread, last_event_id=start):
+        if part.event == "values":
+            values.append(part.data["value"])
+        if values[-1:] == ["xab"]:
+            break
+    assert values == ["x", "xa", "xab"]
