@@ -169,8 +169,8 @@ fn task_state(
 
 /// Folds the writes of the pending step's finished tasks into the state.
 ///
-/// If the writes conflict, all of them are ignored so that the state stays readable. The next run reports the
-/// conflict.
+/// If the writes conflict or a reducer refuses one, all of them are ignored so that the state stays readable. The next
+/// run reports the problem, unless it starts with new input.
 fn fold_finished(
     graph: &Graph,
     state: &mut GraphState,
@@ -189,9 +189,11 @@ fn fold_finished(
         return Ok(());
     }
     finished.sort_by_key(|(order, _)| *order);
+    let before = state.fork();
     let outputs = finished.iter_mut().map(|(_, output)| output);
     match state.commit(graph, outputs, commit_options(true)) {
-        Ok(_) | Err(RunError::Conflict(_)) => {}
+        Ok(_) => {}
+        Err(RunError::Conflict(_) | RunError::Field(_)) => *state = before,
         Err(error) => return Err(error),
     }
     // As in LangGraph, this view leaves out step-scoped fields.

@@ -150,3 +150,21 @@ async fn an_input_too_large_to_be_stored_is_rejected() {
     assert!(error.to_string().contains("more than the limit of 1000"), "{error}");
     assert!(thread.state().await.unwrap().is_none());
 }
+
+#[tokio::test]
+async fn a_thread_stays_usable_after_a_reducer_has_refused_its_input() {
+    let schema = schema();
+    let graph = schema
+        .graph()
+        .node(json_node("a", |_, _| async { Ok(json!({"log": ["a"]})) }))
+        .edge(START, "a");
+    let thread = thread_of(graph, &());
+    let input = |it: Value| schema.input(it).unwrap();
+    // The first field is valid, but none of the input is applied.
+    let error = thread.run(input(json!({"log": ["in"], "n": "text"}))).await.unwrap_err();
+    assert!(error.to_string().contains("`n`"), "{error}");
+    let state = thread.state().await.unwrap().unwrap();
+    assert_eq!(state.values.to_value(), json!({"log": [], "n": 0}));
+    let outcome = thread.run(input(json!({"n": 2}))).await.unwrap();
+    assert_eq!(outcome.state().to_value(), json!({"log": ["a"], "n": 2}));
+}

@@ -2,7 +2,7 @@
 
 use graph_core::{
     CachePolicy, Context, Event, EventKind, MemoryCache, NodeError, NodeExt, RunError, RunOptions,
-    RunStream, START, State, StateGraph, StreamMode, checkpoint::Source, subgraph,
+    RunStream, START, State, StateGraph, Stops, StreamMode, checkpoint::Source, subgraph,
 };
 use serde_json::json;
 
@@ -130,6 +130,19 @@ async fn checkpoints_are_streamed_as_they_are_created() {
     ids.reverse();
     assert_eq!(ids, history.iter().map(|it| it.id).collect::<Vec<_>>());
     assert_eq!(history[0].source, Source::Loop);
+}
+
+#[tokio::test]
+async fn a_run_that_stops_after_a_node_streams_the_checkpoint_of_the_step() {
+    let options =
+        RunOptions::new().stream_modes([StreamMode::Checkpoints]).stop_after(Stops::at(["a"]));
+    let thread = thread_of(chain(["a", "b"]), &Probe::default()).with_options(options);
+    let mut stream = thread.stream(Trail::default());
+    let events: Vec<_> = all(&mut stream).await.iter().map(summary).collect();
+    assert_eq!(
+        events,
+        ["checkpoint input [__start__]", "checkpoint loop [a]", "checkpoint loop [b]"]
+    );
 }
 
 #[tokio::test]

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use graph_core::draw::{Drawing, DrawnKind};
 use serde_json::{Value, json};
 
-/// Encodes a drawing. An expanded subgraph is replaced by its nodes, as in LangGraph. `runs_in` contains the ids of the
+/// Encodes a drawing. The nodes are in the order in which a run reaches them, because that is the order in which they are
+/// usually declared. An expanded subgraph is replaced by its nodes, as in LangGraph. `runs_in` contains the ids of the
 /// subgraphs that run outside the process of their parent, with the places in which they run.
 pub(super) fn drawing_json(drawing: &Drawing) -> Value {
     let is_expanded = |id: &str| drawing.nodes.iter().any(|it| it.parent.as_deref() == Some(id));
@@ -16,17 +17,19 @@ pub(super) fn drawing_json(drawing: &Drawing) -> Value {
         })
     };
     let nodes = drawing.nodes.iter().filter(|it| !is_expanded(&it.id) && !is_inner_end(&it.id));
-    let nodes = nodes.map(|node| match node.kind {
-        DrawnKind::End => json!({ "id": node.id }),
-        _ => {
-            let mut shown =
-                json!({ "id": node.id, "type": "runnable", "data": { "name": node.id } });
-            if !node.metadata.is_empty() {
-                shown["metadata"] = json!(node.metadata);
+    let mut nodes: Vec<_> = nodes
+        .map(|node| match node.kind {
+            DrawnKind::End => json!({ "id": node.id }),
+            _ => {
+                let mut shown =
+                    json!({ "id": node.id, "type": "runnable", "data": { "name": node.id } });
+                if !node.metadata.is_empty() {
+                    shown["metadata"] = json!(node.metadata);
+                }
+                shown
             }
-            shown
-        }
-    });
+        })
+        .collect();
     // An edge to an expanded subgraph leads to its first nodes, and an edge from it starts at its last nodes.
     let firsts = |id: &str| first_nodes(drawing, id);
     let lasts = |id: &str| last_nodes(drawing, id);
@@ -50,13 +53,34 @@ pub(super) fn drawing_json(drawing: &Drawing) -> Value {
             }
         }
     }
-    let mut shown = json!({ "nodes": nodes.collect::<Vec<_>>(), "edges": edges });
+    let order = running_order(&edges);
+    nodes.sort_by_cached_key(|node| {
+        let position = order.iter().position(|it| node["id"] == *it);
+        position.filter(|_| node["id"] != "__end__").unwrap_or(order.len())
+    });
+    let mut shown = json!({ "nodes": nodes, "edges": edges });
     let runs_in = drawing.nodes.iter().filter_map(|it| Some((&it.id, it.runs_in.as_ref()?)));
     let runs_in: BTreeMap<_, _> = runs_in.collect();
     if !runs_in.is_empty() {
         shown["runs_in"] = json!(runs_in);
     }
     shown
+}
+
+/// Returns the nodes in the order in which a run can reach them from START.
+fn running_order(edges: &[Value]) -> Vec<&str> {
+    let mut order = vec!["__start__"];
+    let mut next = 0;
+    while let Some(source) = order.get(next).copied() {
+        next += 1;
+        for edge in edges.iter().filter(|it| it["source"] == source) {
+            let target = edge["target"].as_str().unwrap_or_default();
+            if !order.contains(&target) {
+                order.push(target);
+            }
+        }
+    }
+    order
 }
 
 fn first_nodes(drawing: &Drawing, subgraph: &str) -> Vec<String> {
@@ -95,6 +119,15 @@ mod tests {
     async fn write(_: &Text) {}
 
     async fn delegate(_: &Text) {}
+
+    #[test]
+    fn nodes_are_listed_in_the_order_in_which_they_run() {
+        let graph = StateGraph::<Text>::new().node(delegate).node(write);
+        let graph = graph.edge(START, write).edge(write, delegate).compile().unwrap();
+        let shown = drawing_json(&graph.drawing(0));
+        let nodes = shown["nodes"].as_array().unwrap().iter().map(|it| &it["id"]);
+        assert_eq!(nodes.collect::<Vec<_>>(), ["__start__", "write", "delegate"], "{shown}");
+    }
 
     #[test]
     fn drawings_show_where_subgraphs_run() {

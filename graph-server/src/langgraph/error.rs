@@ -137,6 +137,9 @@ impl IntoResponse for ApiError {
     }
 }
 
+/// Name of the error of a run that answers an interrupt which is not pending.
+pub(super) const UNKNOWN_INTERRUPT: &str = "UnknownInterruptError";
+
 /// An error with a type name, for nodes whose clients distinguish errors by name, as Python programs do.
 ///
 /// ```
@@ -182,7 +185,7 @@ impl NamedError {
             RunError::StepTimeout { .. } => "TimeoutError",
             RunError::EmptyInput => "EmptyInputError",
             RunError::AmbiguousResume { .. } => "RuntimeError",
-            RunError::UnknownInterrupt { .. } => "UnknownInterruptError",
+            RunError::UnknownInterrupt { .. } => UNKNOWN_INTERRUPT,
             RunError::Cancelled => "CancelledError",
             RunError::Checkpoint(CheckpointError::Storage(cause)) => {
                 tracing::error!(%cause, "cannot read or write the thread of a run");

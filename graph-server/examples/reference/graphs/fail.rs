@@ -1,6 +1,6 @@
 //! A node that fails.
 
-use graph_core::{NodeError, START, json_node};
+use graph_core::{END, NodeError, START, json_node};
 use graph_server::langgraph::{Graphs, NamedError};
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs> {
             Err::<Value, _>(NodeError::terminal(NamedError::new("ValueError", "boom")))
         }))
         .edge(START, "ok")
-        .edge("ok", "bad");
+        .edge("ok", "bad")
+        .edge("bad", END);
     Ok(graphs.add("fail", graph, schemas("fail", &json!({ "log": strings() })))?)
 }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::Manager;
 use crate::langgraph::{
     document::{from_data, to_row},
-    error::{ApiResult, NamedError},
+    error::{ApiResult, NamedError, UNKNOWN_INTERRUPT},
     id::wire_id,
     position::Position,
     records::{Thread, ThreadStatus},
@@ -16,14 +16,15 @@ use crate::langgraph::{
 };
 
 impl Manager {
-    /// Updates a thread after a run or an edit of its state. `ended` is the run that has ended, and `error` its error.
-    /// Returns the values of the thread.
+    /// Updates a thread after a run or an edit of its state. `ended` is the run that has ended, and `error` its error. A
+    /// run that answered an unknown interrupt leaves its thread as it was. Returns the values of the thread.
     pub(in crate::langgraph) async fn refresh_thread(
         &self,
         id: Uuid,
         ended: Option<Uuid>,
         error: Option<NamedError>,
     ) -> ApiResult<Option<Value>> {
+        let error = error.filter(|it| it.name != UNKNOWN_INTERRUPT);
         let key = id.to_string();
         let Some(thread) = self.database.get::<Thread>(&key).await? else { return Ok(None) };
         let graph = thread.graph().and_then(|it| self.graphs.get(it));

@@ -348,9 +348,11 @@ fn runs() -> Named {
         closed(&[("thread_id", uuid()), ("run_ids", list(&uuid()))], &["thread_id", "run_ids"]);
     let status = one_of(&["pending", "running", "all"]);
     let by_status = closed(&[("status", status), ("thread_id", uuid())], &["status"]);
+    let mut in_batch = run_fields();
+    in_batch.push(("thread_id", uuid()));
     vec![
         ("RunCreate", closed(&run_fields(), &["assistant_id"])),
-        ("RunBatch", list(&reference("RunCreate"))),
+        ("RunBatch", list(&closed(&in_batch, &["assistant_id"]))),
         ("RunsCancel", json!({ "anyOf": [by_ids, by_status] })),
     ]
 }

@@ -48,6 +48,11 @@ pub(in crate::langgraph) enum Target {
 }
 
 impl Command {
+    /// Returns whether the command has no content, so that the run only continues its thread.
+    pub(in crate::langgraph) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Returns the answers by interrupt id, if `resume` is an object whose keys are interrupt ids.
     pub(in crate::langgraph) fn answers(&self) -> Option<&Map<String, Value>> {
         let is_id = |key: &String| key.len() == 32 && key.bytes().all(|it| it.is_ascii_hexdigit());

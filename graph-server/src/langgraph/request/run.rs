@@ -216,10 +216,12 @@ impl RunCreate {
         let mut config = self.config.clone();
         config.configurable = settings.clone();
         let at = self.position()?;
+        // The Python client leaves out entries that are null, so a command can be empty.
+        let command = self.command.clone().filter(|it| !it.is_empty());
         Ok(RunKwargs {
             graph_id,
-            input: self.input.clone().filter(|_| self.command.is_none()),
-            command: self.command.clone(),
+            input: self.input.clone().filter(|_| command.is_none()),
+            command,
             config,
             context: settings,
             checkpoint_id: at.checkpoint.map(wire_id),

@@ -172,6 +172,9 @@ async fn join(
     let (thread, run) = ids(&thread, &run)?;
     let response = match manager.live(run).await?.filter(|it| it.facts.thread == thread) {
         Some(live) => {
+            if live.has_ended() {
+                check_deleted(&manager, thread, run).await?;
+            }
             let guard = CancelOnDrop::new(&manager, &live, on_disconnect);
             wait_for_run(&live, guard)
         }
@@ -189,6 +192,16 @@ async fn join(
     };
     let own = format!("/threads/{thread}/runs/{run}");
     Ok(with_location(response, &own, Some("join")))
+}
+
+/// Fails if an ended run was deleted. The result of a run whose temporary thread was deleted with it stays readable for
+/// a while, because a client that lost its connection asks for it.
+async fn check_deleted(manager: &Manager, thread: Uuid, run: Uuid) -> ApiResult<()> {
+    let found = manager.run(thread, run).await.map(drop);
+    match manager.thread(thread).await {
+        Ok(_) => found,
+        Err(_) => Ok(()),
+    }
 }
 
 /// Returns whether the run is cancelled when the client disconnects.

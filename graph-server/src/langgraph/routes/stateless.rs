@@ -1,4 +1,5 @@
-//! Runs without a thread. The server creates a thread for each of them, and deletes it when the run has ended.
+//! Runs without a thread. The server creates a thread for each of them, and deletes it when the run has ended. Only the
+//! runs of a batch can name a thread.
 
 use std::sync::Arc;
 
@@ -9,6 +10,9 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use super::{
     run_control::{last_event_id, on_disconnect, stream_modes},
@@ -65,22 +69,39 @@ async fn stream(Access(manager): Access, Body(body): Body<RunCreate>) -> ApiResu
 /// Maximum number of runs in a batch.
 const MAX_BATCH: usize = 1000;
 
-/// Creates several runs. If one of them is invalid, none is created.
+/// A run of a batch. It names its thread in the body, unlike other requests.
+struct BatchRun {
+    thread: Option<Uuid>,
+    body: RunCreate,
+}
+
+impl<'de> Deserialize<'de> for BatchRun {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = Map::<String, Value>::deserialize(deserializer)?;
+        let thread = fields.remove("thread_id").unwrap_or_default();
+        let thread = Option::<Uuid>::deserialize(thread)
+            .map_err(|error| D::Error::custom(format_args!("thread_id: {error}")))?;
+        let body = RunCreate::deserialize(Value::Object(fields)).map_err(D::Error::custom)?;
+        Ok(Self { thread, body })
+    }
+}
+
+/// Creates several runs, each on its thread or on a new one. If one of them is invalid, none is created.
 async fn batch(
     Access(manager): Access,
-    BodyList(bodies): BodyList<RunCreate>,
+    BodyList(runs): BodyList<BatchRun>,
 ) -> ApiResult<Json<Vec<Run>>> {
-    if bodies.len() > MAX_BATCH {
+    if runs.len() > MAX_BATCH {
         return Err(ApiError::invalid(format!("a batch has at most {MAX_BATCH} runs; split it")));
     }
-    for body in &bodies {
-        check_run(&manager, None, body).await?;
+    for BatchRun { thread, body } in &runs {
+        check_run(&manager, *thread, body).await?;
     }
-    let mut runs = Vec::new();
-    for body in &bodies {
-        runs.push(create_run(&manager, None, body).await?.0);
+    let mut created = Vec::new();
+    for BatchRun { thread, body } in &runs {
+        created.push(create_run(&manager, *thread, body).await?.0);
     }
-    Ok(Json(runs))
+    Ok(Json(created))
 }
 
 /// Streams the events of a run that is active or ended recently.

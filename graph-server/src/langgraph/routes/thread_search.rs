@@ -141,6 +141,10 @@ fn value_at(value: &Value, path: &str) -> ApiResult<Value> {
             "invalid path `{path}` in `extract`; use a path such as `values.messages[-1].content`"
         ))
     };
+    let root = path.split(['.', '[']).next().unwrap_or_default();
+    if !THREAD_FIELDS.contains(&root) {
+        return Err(invalid());
+    }
     let mut current = value;
     for part in path.split('.') {
         let (name, indexes) = part.split_once('[').map_or((part, ""), |(name, rest)| (name, rest));

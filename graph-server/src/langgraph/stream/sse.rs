@@ -114,9 +114,9 @@ impl EventSource for NoEvents {
     }
 }
 
-/// Parses the id of an event. `-1` means the beginning of the stream.
+/// Parses the id of an event. `-1` and `-` mean the beginning of the stream.
 pub(in crate::langgraph) fn parse_event_id(text: &str) -> Option<EventId> {
-    if text == "-1" {
+    if matches!(text, "-1" | "-") {
         return Some((0, 0));
     }
     let (seq, part) = text.split_once('-').unwrap_or((text, "0"));

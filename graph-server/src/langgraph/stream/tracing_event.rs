@@ -53,7 +53,9 @@ fn of_node(event: &Event, run: &RunFacts) -> Vec<Value> {
         EventKind::TaskStarted { input, .. } => {
             vec![traced("on_chain_start", json!({ "input": complete_fields(json!(input)) }))]
         }
-        EventKind::TaskFinished { writes, error: None, .. } => {
+        EventKind::TaskFinished { writes, error: None, interrupts, .. }
+            if interrupts.is_empty() =>
+        {
             let output = writes_json(writes);
             vec![
                 traced("on_chain_stream", json!({ "chunk": output })),

@@ -179,6 +179,18 @@ async def test_batch_creates_several_runs(client):
         await until_status(client, run["thread_id"], run["run_id"], "success")
 
 
+@pytest.mark.fault_of_langgraph("ignores the threads of a batch")
+async def test_batch_creates_runs_on_threads(client):
+    thread = await new_thread(client)
+    payload = {"assistant_id": "tiny", "input": TINY_INPUT, "thread_id": thread}
+    [run] = await client.runs.create_batch([payload])
+    assert run["thread_id"] == thread
+    assert await client.runs.join(thread, run["run_id"]) == TINY_RESULT
+    with status_error(404):
+        await client.runs.create_batch([payload, {**payload, "thread_id": str(uuid.uuid4())}])
+    assert len(await client.runs.list(thread)) == 1
+
+
 async def test_crons_are_created_found_changed_and_deleted(client):
     mark = unique()
     options = {"schedule": "0 0 1 1 *", "input": TINY_INPUT, "metadata": {"mark": mark}}

@@ -56,6 +56,20 @@ async def test_resume_by_the_id_of_the_interrupt(client):
     assert result["decision"] == "yes" and "__interrupt__" not in result
 
 
+async def test_command_without_content_asks_again(client):
+    thread = await waiting_thread(client)
+    result = await client.runs.wait(thread, "approval", command={"resume": None})
+    assert result["__interrupt__"][0]["value"] == QUESTION
+
+
+async def test_answer_to_an_unknown_interrupt_leaves_the_thread_waiting(client):
+    thread = await waiting_thread(client)
+    await client.runs.wait(thread, "approval", command={"resume": {"0" * 32: "yes"}}, raise_error=False)
+    found = await client.threads.get(thread)
+    assert found["status"] == "interrupted" and len(found["interrupts"]) == 1
+    assert (await client.runs.wait(thread, "approval", command={"resume": "yes"}))["decision"] == "yes"
+
+
 async def test_command_updates_the_state_and_goes_to_a_node(client):
     thread = await finished_thread(client)
     result = await client.runs.wait(thread, "tiny", command={"update": {"value": "new"}, "goto": "b"})
@@ -78,6 +92,14 @@ async def test_breakpoint_after_every_node(client):
     first = await client.runs.wait(thread, "tiny", input=TINY_INPUT, interrupt_after="*")
     assert first["value"] == "xa" and (await client.threads.get_state(thread))["next"] == ["b"]
     assert (await client.runs.wait(thread, "tiny", interrupt_after=["a"]))["value"] == "xab"
+
+
+async def test_breakpoint_after_a_node_reports_the_checkpoint_of_its_step(client):
+    options = {"input": TINY_INPUT, "stream_mode": "checkpoints", "interrupt_after": ["a"]}
+    parts = await collect(client.runs.stream(await new_thread(client), "tiny", **options))
+    checkpoints = data_of(parts, "checkpoints")
+    assert [it["next"] for it in checkpoints] == [["__start__"], ["a"], ["b"]]
+    assert checkpoints[-1]["values"]["value"] == "xa"
 
 
 async def test_strategy_reject_refuses_a_second_run(client):

@@ -16,6 +16,7 @@ from flows import (
     new_thread,
     status_error,
     until_status,
+    user,
 )
 
 
@@ -62,6 +63,21 @@ async def test_failed_run_keeps_the_progress_of_its_thread(client):
     assert state["next"] == ["bad"] and "boom" in state["tasks"][0]["error"]
 
 
+@pytest.mark.fault_of_langgraph("answers 500 when the state is read")
+@pytest.mark.parametrize(
+    ("graph", "invalid", "valid"),
+    [("tiny", {"log": "text"}, TINY_INPUT), ("chat", {"messages": [{"text": "hi"}]}, user("hi"))],
+)
+async def test_invalid_input_fails_only_its_run(client, graph, invalid, valid):
+    thread = await new_thread(client)
+    result = await client.runs.wait(thread, graph, input=invalid, raise_error=False)
+    assert result["__error__"]["error"] == "InvalidUpdateError", result
+    assert (await client.threads.get(thread))["status"] == "error"
+    assert not any((await client.threads.get_state(thread))["values"].values())
+    assert "__error__" not in await client.runs.wait(thread, graph, input=valid, raise_error=False)
+    assert (await client.threads.get(thread))["status"] == "idle"
+
+
 async def test_background_run_can_be_joined(client):
     thread = await new_thread(client)
     run = await client.runs.create(thread, "tiny", input=TINY_INPUT)
@@ -74,6 +90,15 @@ async def test_join_of_a_finished_run_returns_at_once(client):
     thread = await finished_thread(client)
     run = (await client.runs.list(thread))[0]["run_id"]
     assert await client.runs.join(thread, run) == TINY_RESULT
+
+
+@pytest.mark.fault_of_langgraph("answers 200")
+async def test_deleted_run_cannot_be_joined(client):
+    thread = await finished_thread(client)
+    run = (await client.runs.list(thread))[0]["run_id"]
+    await client.runs.delete(thread, run)
+    with status_error(404):
+        await client.runs.join(thread, run)
 
 
 async def test_stream_of_a_background_run_can_be_joined(client):

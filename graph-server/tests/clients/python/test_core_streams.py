@@ -76,6 +76,12 @@ async def test_mode_events(client):
     assert found[-1]["data"]["output"] == TINY_RESULT
 
 
+async def test_events_end_only_the_nodes_that_have_finished(client):
+    parts = await stream(client, "approval", {"topic": "cats"}, stream_mode="events")
+    ended = [it["name"] for it in data_of(parts, "events") if it["event"] == "on_chain_end"]
+    assert ended == ["draft", "approval"]
+
+
 async def test_mode_messages_tuple_streams_chunks(client):
     parts = await stream(client, "chat", user("hello you"), stream_mode="messages-tuple")
     pairs = data_of(parts, "messages")
@@ -194,3 +200,16 @@ async def test_stream_of_a_thread_follows_its_runs(client):
 
     await until(has_seen_a_run)
     reader.cancel()
+
+
+@pytest.mark.parametrize("start", ["-", "0"])
+async def test_stream_of_a_thread_can_start_with_its_first_event(client, start):
+    thread = await new_thread(client)
+    await collect(client.runs.stream(thread, "tiny", input=TINY_INPUT, stream_resumable=True))
+    values = []
+    async for part in await client.threads.join_stream(thread, last_event_id=start):
+        if part.event == "values":
+            values.append(part.data["value"])
+        if values[-1:] == ["xab"]:
+            break
+    assert values == ["x", "xa", "xab"]

@@ -59,6 +59,18 @@ async def test_graph_lists_nodes_and_edges(client):
     assert edges == {("__start__", "a"), ("a", "b"), ("b", "__end__")}
 
 
+async def test_nodes_of_a_graph_are_listed_in_the_order_in_which_they_run(client):
+    expected = {
+        "approval": ["draft", "review", "publish"],
+        "fanout": ["plan", "worker", "join"],
+        "parent": ["p0", "child", "p9"],
+        "fail": ["ok", "bad"],
+    }
+    for name, nodes in expected.items():
+        graph = await client.assistants.get_graph(name)
+        assert [it["id"] for it in graph["nodes"]] == ["__start__", *nodes, "__end__"]
+
+
 async def test_graph_marks_conditional_edges(client):
     graph = await client.assistants.get_graph(assistant_of("route"))
     edges = {(it["source"], it["target"]): it.get("conditional", False) for it in graph["edges"]}

@@ -76,6 +76,13 @@ async def test_search_returns_selected_fields_only(client):
     assert found == [{"thread_id": thread, "status": "idle"}]
 
 
+async def test_search_refuses_to_extract_from_an_unknown_field(client):
+    mark = unique()
+    await new_thread(client, metadata={"mark": mark})
+    with status_error(422):
+        await client.threads.search(metadata={"mark": mark}, extract={"draft": "value.draft"})
+
+
 @pytest.mark.fault_of_langgraph("answers 500 if a thread has no values")
 async def test_search_filters_by_values(client):
     mark = unique()

@@ -77,7 +77,7 @@ impl RunEncoder {
                 self.messages.finish_all()
             }
             Body::Failed(error) => {
-                self.outcome = Outcome::Failed(error.to_string());
+                self.outcome = Outcome::Failed(error.message.clone());
                 self.messages.finish_all()
             }
         };
