@@ -142,9 +142,7 @@ async fn supersteps() {
 #[cfg(feature = "restate")]
 async fn supersteps_with_restate() {
     let Some(cluster) = Cluster::start(SchedulerKind::Restate).await else { return };
-    // The default limit of a leg instead of that of the tests.
-    let options = ["--fan-out", "1000000", "--leg-limit-ms", "60000"];
-    let _worker = cluster.worker_with(&options).await;
+    let _worker = cluster.worker_with(&["--fan-out", "1000000"]).await;
     let mut times = Vec::new();
     for number in 0..REPEATS {
         let run = format!("run {number}");
