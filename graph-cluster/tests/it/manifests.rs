@@ -143,7 +143,6 @@ fn haproxy_notices_machines_that_fail_without_closing_connections() {
     assert!(HAPROXY.contains("\n  option srvtcpka\n"), "{HAPROXY}");
 }
 
-#[cfg(feature = "restate")]
 #[test]
 fn haproxy_accepts_its_configuration() {
     let Some(program) = crate::restate_server::haproxy::find_program() else { return };
