@@ -28,7 +28,8 @@ const NAME: &str = "restate";
 /// Name of the virtual object, which is the name of the type below.
 const SERVICE: &str = "GraphThread";
 /// Number of lease times without a journal entry after which Restate asks a handler to suspend. A worker that hangs does
-/// not answer, and loses the run after one further lease time. A handler adds an entry every lease time.
+/// not answer, and loses the run after one further lease time; version 1.7 of the server adds five seconds. A handler adds
+/// an entry every lease time.
 const INACTIVE_LEASES: u32 = 2;
 /// Maximum number of attempts of a handler, which is never reached. By default, the server pauses a handler after 70
 /// attempts, and the run would not continue after an outage of a few minutes.
@@ -39,7 +40,7 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A Restate server assigns runs to workers, and notices a dead worker by its broken connection. A worker that hangs loses
-/// its runs within three lease times.
+/// its runs after three lease times and about five seconds.
 ///
 /// Clients need only the address of the server's ingress. A worker also listens on an address, which is registered with
 /// the server once: `curl -X POST SERVER:9070/deployments -d '{"uri": "http://WORKER:9080"}'`. For several workers,

@@ -176,11 +176,13 @@ pub(crate) async fn cancelling_the_run_of_a_cut_off_worker_frees_its_thread(clus
     assert_eq!(next.status, RunStatus::Done, "{next:?}");
 }
 
-/// The step takes longer than the time after which the schedulers take the run from a worker that hangs.
+/// The step takes longer than the time after which a scheduler takes the run from a worker that hangs.
 pub(crate) async fn step_longer_than_the_lease_ends(cluster: &Cluster) {
     cluster.count_takeovers();
     let _worker = cluster.worker_with(&SHORT_LEASE).await;
-    let request = JobSpec { rounds: 1, width: 1, pause_ms: 6_000, ask: false }.request("r", "t");
+    // Restate takes it after three lease times and five seconds.
+    let pause_ms = if cluster.restate.is_some() { 11_000 } else { 3_000 };
+    let request = JobSpec { rounds: 1, width: 1, pause_ms, ask: false }.request("r", "t");
     let expected = local::run(&request.clone().input("pause_ms", 0)).await.values;
     cluster.client.start(&request).await.expect("the run starts");
     let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the step ends");
