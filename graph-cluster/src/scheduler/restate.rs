@@ -2,7 +2,7 @@
 //!
 //! Each thread is a virtual object of Restate, keyed by the thread's name. Restate calls the object's handler `run` on one
 //! worker at a time, in the order of submission, and calls it again on another worker if the connection breaks, or if the
-//! worker reports no progress. The handler's journal contains small entries, one per lease time and leg; states and results
+//! worker reports no progress. The handler's journal contains small entries, which it adds at intervals; states and results
 //! stay in PostgreSQL.
 
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
@@ -28,9 +28,10 @@ const NAME: &str = "restate";
 /// Name of the virtual object, which is the name of the type below.
 const SERVICE: &str = "GraphThread";
 /// Number of lease times without a journal entry after which Restate asks a handler to suspend. A worker that hangs does
-/// not answer, and loses the run after one further lease time; version 1.7 of the server adds five seconds. A handler adds
-/// an entry every lease time.
+/// not answer, and loses the run after one further lease time; version 1.7 of the server adds five seconds.
 const INACTIVE_LEASES: u32 = 2;
+/// Maximum time between two journal entries of a leg. A worker with a shorter lease adds an entry every lease time.
+const MAX_PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum number of attempts of a handler, which is never reached. By default, the server pauses a handler after 70
 /// attempts, and the run would not continue after an outage of a few minutes.
 const MAX_ATTEMPTS: u64 = u32::MAX as u64;
@@ -265,8 +266,8 @@ impl Leg {
         Self { runner, restate, ticket, task: Mutex::default() }
     }
 
-    /// Waits for the end of the leg, at most for a lease time. Returns whether it has ended. The first call starts the leg:
-    /// a handler that is called again does not repeat a leg whose end is in the journal.
+    /// Waits for the end of the leg for a limited time. Returns whether it has ended. The first call starts the leg: a
+    /// handler that is called again does not repeat a leg whose end is in the journal.
     async fn progress(&self) -> Result<bool, HandlerError> {
         let mut task = self.task.lock().await;
         if task.is_empty() {
@@ -274,7 +275,8 @@ impl Leg {
                 (self.runner.clone(), self.restate.clone(), self.ticket.clone());
             task.spawn(async move { execute(&runner, &restate, &ticket).await }.in_current_span());
         }
-        match timeout(self.runner.options.lease, task.join_next()).await {
+        let interval = self.runner.options.lease.min(MAX_PROGRESS_INTERVAL);
+        match timeout(interval, task.join_next()).await {
             Ok(Some(ended)) => ended?.map(|()| true),
             Ok(None) | Err(_) => Ok(false),
         }
