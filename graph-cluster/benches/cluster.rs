@@ -51,13 +51,11 @@ const REPEATS: usize = 5;
 async fn main() {
     println!("| measurement | result |\n|---|---|");
     supersteps().await;
-    #[cfg(feature = "restate")]
     supersteps_with_restate().await;
     spread_tasks().await;
     fan_out().await;
     let postgres = SchedulerKind::Postgres;
     recovery("`PostgresQueue`, lease of 1.5 s", postgres, &SHORT_LEASE, REPEATS).await;
-    #[cfg(feature = "restate")]
     recovery("`Restate`", SchedulerKind::Restate, &SHORT_LEASE, REPEATS).await;
     let name = "lease of 120 s, the heartbeat timeout of LangGraph's platform";
     recovery(name, postgres, &LANGGRAPH_LEASE, 1).await;
@@ -139,12 +137,9 @@ async fn supersteps() {
 }
 
 /// Measures the same run if Restate schedules it, and what the run leaves in Restate's journal.
-#[cfg(feature = "restate")]
 async fn supersteps_with_restate() {
     let Some(cluster) = Cluster::start(SchedulerKind::Restate).await else { return };
-    // The default limit of a leg instead of that of the tests.
-    let options = ["--fan-out", "1000000", "--leg-limit-ms", "60000"];
-    let _worker = cluster.worker_with(&options).await;
+    let _worker = cluster.worker_with(&["--fan-out", "1000000"]).await;
     let mut times = Vec::new();
     for number in 0..REPEATS {
         let run = format!("run {number}");
@@ -162,7 +157,6 @@ async fn supersteps_with_restate() {
 }
 
 /// Returns the number of entries in the journals of all runs, and their size in bytes.
-#[cfg(feature = "restate")]
 async fn read_journal(cluster: &Cluster) -> (u64, u64) {
     let server = cluster.restate.as_ref().expect("the cluster uses Restate");
     let query = "SELECT count(*) AS entries, sum(raw_length) AS bytes FROM sys_journal";

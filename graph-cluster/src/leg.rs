@@ -105,17 +105,14 @@ impl LegRunner {
     ///
     /// If an earlier run of the thread has lost its worker, executes the earlier run and returns an error, after which
     /// the scheduler submits the ticket again.
-    ///
-    /// With a limit, the run stops at the end of the step in which the time elapses, with [`LegEnd::Drained`].
     #[cfg(feature = "restate")]
     pub(crate) async fn execute_ticket(
         &self,
         ticket: &crate::run::Ticket,
-        limit: Duration,
     ) -> Result<Option<LegEnd>, ClusterError> {
         let served = self.graphs.served();
         match self.store.claim_ticket(&self.worker, ticket, served, self.options.lease).await {
-            Ok(Some(claim)) => Ok(Some(self.execute(&claim, Some(limit)).await)),
+            Ok(Some(claim)) => Ok(Some(self.execute(&claim).await)),
             Ok(None) => Ok(None),
             Err(error @ ClusterError::ThreadBusy { .. }) => {
                 let thread = &ticket.thread;
@@ -124,7 +121,7 @@ impl LegRunner {
                     .claim_expired(&self.worker, thread, served, self.options.lease)
                     .await?
                 {
-                    self.execute(&claim, None).await;
+                    self.execute(&claim).await;
                 }
                 Err(error)
             }
@@ -133,20 +130,20 @@ impl LegRunner {
     }
 
     /// Executes a claimed leg and stores how it ended.
-    pub(crate) async fn execute(&self, claim: &Claim, limit: Option<Duration>) -> LegEnd {
+    pub(crate) async fn execute(&self, claim: &Claim) -> LegEnd {
         let (run, thread) = (&claim.request.id, &claim.request.thread);
         let (graph, leg, fence) = (claim.graph_key(), claim.leg, claim.fence);
         let span = info_span!("leg", run, thread, graph, leg, worker = self.worker, claim = fence);
         self.options.set_parent(&span, claim.request.trace_parent.as_deref());
-        self.execute_in_span(claim, limit).instrument(span).await
+        self.execute_in_span(claim).instrument(span).await
     }
 
-    async fn execute_in_span(&self, claim: &Claim, limit: Option<Duration>) -> LegEnd {
+    async fn execute_in_span(&self, claim: &Claim) -> LegEnd {
         let _active = ActiveLeg::new(&self.active);
         let control = RunControl::new();
         let end = tokio::select! {
             end = self.run(claim, &control) => end,
-            end = self.watch(claim, &control, limit) => end,
+            end = self.watch(claim, &control) => end,
         };
         let end = match end {
             // The run can be resumed as long as the thread still has this checkpoint.
@@ -254,22 +251,15 @@ impl LegRunner {
 
     /// Extends the lease of the run and forwards requests to cancel or drain it. Returns if this worker must stop the
     /// run.
-    async fn watch(&self, claim: &Claim, control: &RunControl, limit: Option<Duration>) -> LegEnd {
+    async fn watch(&self, claim: &Claim, control: &RunControl) -> LegEnd {
         let run = &claim.request.id;
         let mut notices = self.store.notices();
         let mut beats = interval(self.heartbeat_interval());
         let mut held = Instant::now();
         let mut phase = self.phase.subscribe();
-        let mut timer = std::pin::pin!(sleep(limit.unwrap_or(Duration::MAX)));
-        let mut timed_out = false;
         loop {
             tokio::select! {
                 _ = beats.tick() => {}
-                () = &mut timer, if !timed_out => {
-                    timed_out = true;
-                    control.drain();
-                    continue;
-                }
                 Ok(()) = phase.changed() => {}
                 notice = notices.recv() => match notice {
                     Ok(Notice::Cancel(id)) if id == *run => {}

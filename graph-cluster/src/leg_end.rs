@@ -17,8 +17,7 @@ pub enum LegEnd {
         /// Time before the next leg may start.
         delay: Duration,
     },
-    /// The run stopped between two steps, because the worker shuts down or the leg reached its time limit. The next
-    /// execution continues it.
+    /// The run stopped between two steps, because the worker shuts down. The next execution continues it.
     Drained,
     /// The checkpointer or the database failed. The leg should be executed again after a delay.
     Retry(String),

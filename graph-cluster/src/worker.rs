@@ -123,6 +123,7 @@ impl Worker {
     }
 
     /// Sets the time after which another worker claims a run if this worker does not report. The default is 10 seconds.
+    /// With `Restate`, it takes three times as long, and all workers need the same lease.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = lease.max(Duration::from_millis(100));
         self

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    net::{Ipv4Addr, SocketAddr},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -12,13 +13,14 @@ use std::{
 
 use async_trait::async_trait;
 use graph_cluster::{
-    Client, ClusterError, FailureKind, PostgresQueue, RunCommand, RunResult, RunStatus, RunStore,
-    Scheduler, StartRun, Worker,
+    Client, ClusterError, FailureKind, PostgresQueue, Restate, RunCommand, RunResult, RunStatus,
+    RunStore, Scheduler, StartRun, Worker,
 };
 use graph_core::{Checkpointer, CompiledGraph, JsonState, StreamMode};
 use graph_store::{OpenError, Postgres, PostgresSaver};
 use serde_json::Value;
-use tokio::sync::oneshot;
+use test_support::{ports::free_port, restate::Server};
+use tokio::{sync::oneshot, task::spawn_blocking};
 
 use crate::{
     build::Mode,
@@ -42,6 +44,8 @@ pub struct CaseCluster<S = PostgresQueue> {
     scheduler: S,
     n_cases: AtomicU64,
     counts: Arc<RunCounts>,
+    /// Ends with the cluster.
+    _restate: Option<Arc<Server>>,
 }
 
 impl CaseCluster {
@@ -51,15 +55,40 @@ impl CaseCluster {
     }
 }
 
+impl CaseCluster<Restate> {
+    /// Like [`connect`](CaseCluster::connect), with a Restate server, which must not have other workers.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the database fails or the server cannot reach the worker.
+    pub async fn connect_with_restate(url: &str, server: Server) -> Result<Self, ClusterError> {
+        let server = Arc::new(server);
+        // The workers of the runs listen on this address, one after the other.
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let restate = Restate::new(server.ingress())?.listen(address);
+        let cluster = Self::with_scheduler(url, restate).await?;
+        // The server asks a worker for its services when the address is registered. This worker executes nothing.
+        let _tables = Postgres::connect(url).await.expect("the database is running");
+        let worker = Worker::new(cluster.store.clone()).lease(LEASE);
+        let registering = server.clone();
+        let registered = async move {
+            let registered = spawn_blocking(move || registering.register(address)).await;
+            registered.expect("the worker answers");
+        };
+        worker.serve(cluster.scheduler.clone(), registered).await?;
+        Ok(Self { _restate: Some(server), ..cluster })
+    }
+}
+
 impl<S: Scheduler + Clone + 'static> CaseCluster<S> {
-    /// Like [`connect`](CaseCluster::connect), with another scheduler.
-    pub async fn with_scheduler(url: &str, scheduler: S) -> Result<Self, ClusterError> {
+    async fn with_scheduler(url: &str, scheduler: S) -> Result<Self, ClusterError> {
         Ok(Self {
             url: url.to_owned(),
             store: RunStore::connect(url).await?,
             scheduler,
             n_cases: AtomicU64::new(0),
             counts: Arc::default(),
+            _restate: None,
         })
     }
 

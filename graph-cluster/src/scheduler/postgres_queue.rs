@@ -77,7 +77,7 @@ impl Scheduler for PostgresQueue {
                     let runner = runner.clone();
                     legs.spawn(async move {
                         let _slot = slot;
-                        runner.execute(&claim, None).await
+                        runner.execute(&claim).await
                     });
                     continue;
                 }

@@ -1,8 +1,9 @@
 //! A scheduler that uses a Restate server.
 //!
 //! Each thread is a virtual object of Restate, keyed by the thread's name. Restate calls the object's handler `run` on one
-//! worker at a time, in the order of submission, and calls it again on another worker if the connection breaks. The
-//! handler's journal contains one small entry per leg; states and results stay in PostgreSQL.
+//! worker at a time, in the order of submission, and calls it again on another worker if the connection breaks, or if the
+//! worker reports no progress. The handler's journal contains small entries, which it adds at intervals; states and results
+//! stay in PostgreSQL.
 
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -12,7 +13,13 @@ use restate_sdk::prelude::{
     ContextSideEffects, Endpoint, HandlerError, HttpServer, IntoServiceDefinition, Json,
     ObjectContext, RunFuture, ServiceOptions,
 };
-use tokio::{net::TcpListener, time::interval};
+use tokio::{
+    net::TcpListener,
+    sync::Mutex,
+    task::JoinSet,
+    time::{interval, timeout},
+};
+use tracing::Instrument;
 
 use super::Scheduler;
 use crate::{error::ClusterError, leg::LegRunner, leg_end::LegEnd, run::Ticket};
@@ -20,11 +27,11 @@ use crate::{error::ClusterError, leg::LegRunner, leg_end::LegEnd, run::Ticket};
 const NAME: &str = "restate";
 /// Name of the virtual object, which is the name of the type below.
 const SERVICE: &str = "GraphThread";
-/// Default time after which a leg stops between two steps, so that the journal shows progress.
-const LEG_LIMIT: Duration = Duration::from_secs(60);
-/// Time without a new journal entry after which Restate asks a handler to suspend. Restate aborts the handler after the
-/// same time again, so a step may take two hours.
-const INACTIVITY_LIMIT: Duration = Duration::from_secs(3600);
+/// Number of lease times without a journal entry after which Restate asks a handler to suspend. A worker that hangs does
+/// not answer, and loses the run after one further lease time; version 1.7 of the server adds five seconds.
+const INACTIVE_LEASES: u32 = 2;
+/// Maximum time between two journal entries of a leg. A worker with a shorter lease adds an entry every lease time.
+const MAX_PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum number of attempts of a handler, which is never reached. By default, the server pauses a handler after 70
 /// attempts, and the run would not continue after an outage of a few minutes.
 const MAX_ATTEMPTS: u64 = u32::MAX as u64;
@@ -33,12 +40,16 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between searches for runs whose submission was lost.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A Restate server assigns runs to workers, and notices a dead worker by its broken connection.
+/// A Restate server assigns runs to workers, and notices a dead worker by its broken connection. A worker that hangs loses
+/// its runs after three lease times and about five seconds.
 ///
 /// Clients need only the address of the server's ingress. A worker also listens on an address, which is registered with
 /// the server once: `curl -X POST SERVER:9070/deployments -d '{"uri": "http://WORKER:9080"}'`. For several workers,
 /// register the address of a load balancer for HTTP/2 instead. Clusters with different databases need different
 /// servers.
+///
+/// The server reads the [lease](crate::Worker::lease) of the workers when their address is registered, so all workers
+/// behind an address need the same lease. If you change it, register the address again, with `"force": true`.
 ///
 /// ```no_run
 /// use graph_cluster::{Client, Restate, RunStore, StartRun};
@@ -56,7 +67,6 @@ pub struct Restate {
     ingress: Url,
     listen: Option<SocketAddr>,
     identity_key: Option<String>,
-    leg_limit: Duration,
     http: reqwest::Client,
 }
 
@@ -75,7 +85,6 @@ impl Restate {
             ingress,
             listen: None,
             identity_key: None,
-            leg_limit: LEG_LIMIT,
             http: http.map_err(|it| failure(it.to_string()))?,
         })
     }
@@ -91,12 +100,6 @@ impl Restate {
     /// reach the worker's address can start queued runs.
     pub fn identity_key(mut self, key: impl Into<String>) -> Self {
         self.identity_key = Some(key.into());
-        self
-    }
-
-    /// Sets the time after which a leg stops between two steps and continues with a new journal entry.
-    pub fn leg_limit(mut self, limit: Duration) -> Self {
-        self.leg_limit = limit;
         self
     }
 
@@ -198,9 +201,10 @@ impl Scheduler for Restate {
             .await
             .map_err(|it| failure(format!("cannot listen on {address}: {it}")))?;
         let thread = GraphThread { runner: runner.clone(), restate: self.clone() };
+        let lease = runner.options.lease;
         let options = ServiceOptions::new()
-            .inactivity_timeout(INACTIVITY_LIMIT)
-            .abort_timeout(INACTIVITY_LIMIT)
+            .inactivity_timeout(lease * INACTIVE_LEASES)
+            .abort_timeout(lease)
             .retry_policy_initial_interval(Duration::from_millis(50))
             .retry_policy_exponentiation_factor(2.0)
             .retry_policy_max_interval(Duration::from_secs(5))
@@ -233,9 +237,9 @@ impl GraphThread {
     /// Executes one leg of a run. The object's key is the thread, so its legs execute one after the other.
     #[handler]
     async fn run(&self, ctx: ObjectContext<'_>, ticket: Json<Ticket>) -> Result<(), HandlerError> {
-        let ticket = ticket.into_inner();
+        let leg = Leg::new(self, ticket.into_inner());
         loop {
-            let ended = ctx.run(|| self.leg(&ticket)).name("leg").await?;
+            let ended = ctx.run(|| leg.progress()).name("leg").await?;
             if ended {
                 return Ok(());
             }
@@ -243,26 +247,59 @@ impl GraphThread {
     }
 }
 
-impl GraphThread {
-    /// Executes a leg for a limited time. Returns whether it has ended.
-    async fn leg(&self, ticket: &Ticket) -> Result<bool, HandlerError> {
-        match self.runner.execute_ticket(ticket, self.restate.leg_limit).await? {
-            None | Some(LegEnd::Ended(..)) => Ok(true),
-            Some(LegEnd::Sleeping { claims, delay }) => {
-                let next = Ticket { leg: ticket.leg + 1, claims, delay, ..ticket.clone() };
-                // If this fails, another worker submits the leg when it is due.
-                if let Err(error) = self.restate.submit(&next).await {
-                    tracing::warn!(run = ticket.run, %error, "cannot submit a sleeping run");
-                }
-                Ok(true)
-            }
-            Some(LegEnd::Drained) if self.runner.is_draining() => {
-                Err(HandlerError::from("the worker is shutting down"))
-            }
-            Some(LegEnd::Drained) => Ok(false),
-            Some(LegEnd::Lost) => Err(HandlerError::from("another worker has claimed the run")),
-            Some(LegEnd::Retry(problem)) => Err(HandlerError::from(problem)),
+/// A leg of a run. It executes in its own task, so that it continues while the server stores a journal entry. Dropping it
+/// stops the leg.
+struct Leg {
+    runner: Arc<LegRunner>,
+    restate: Restate,
+    ticket: Ticket,
+    /// Contains a task once the leg has started.
+    task: Mutex<JoinSet<Result<(), HandlerError>>>,
+}
+
+impl Leg {
+    fn new(thread: &GraphThread, ticket: Ticket) -> Self {
+        let GraphThread { runner, restate } = thread;
+        let (runner, restate) = (runner.clone(), restate.clone());
+        Self { runner, restate, ticket, task: Mutex::default() }
+    }
+
+    /// Waits for the end of the leg for a limited time. Returns whether it has ended. The first call starts the leg: a
+    /// handler that is called again does not repeat a leg whose end is in the journal.
+    async fn progress(&self) -> Result<bool, HandlerError> {
+        let mut task = self.task.lock().await;
+        if task.is_empty() {
+            let (runner, restate, ticket) =
+                (self.runner.clone(), self.restate.clone(), self.ticket.clone());
+            task.spawn(async move { execute(&runner, &restate, &ticket).await }.in_current_span());
         }
+        let interval = self.runner.options.lease.min(MAX_PROGRESS_INTERVAL);
+        match timeout(interval, task.join_next()).await {
+            Ok(Some(ended)) => ended?.map(|()| true),
+            Ok(None) | Err(_) => Ok(false),
+        }
+    }
+}
+
+/// Executes a leg to its end.
+async fn execute(
+    runner: &LegRunner,
+    restate: &Restate,
+    ticket: &Ticket,
+) -> Result<(), HandlerError> {
+    match runner.execute_ticket(ticket).await? {
+        None | Some(LegEnd::Ended(..)) => Ok(()),
+        Some(LegEnd::Sleeping { claims, delay }) => {
+            let next = Ticket { leg: ticket.leg + 1, claims, delay, ..ticket.clone() };
+            // If this fails, another worker submits the leg when it is due.
+            if let Err(error) = restate.submit(&next).await {
+                tracing::warn!(run = ticket.run, %error, "cannot submit a sleeping run");
+            }
+            Ok(())
+        }
+        Some(LegEnd::Drained) => Err(HandlerError::from("the worker is shutting down")),
+        Some(LegEnd::Lost) => Err(HandlerError::from("another worker has claimed the run")),
+        Some(LegEnd::Retry(problem)) => Err(HandlerError::from(problem)),
     }
 }
 

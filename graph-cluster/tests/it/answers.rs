@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use graph_cluster::{
-    ClusterError, PostgresQueue, RunCommand, RunInfo, RunStatus, RunStore, StartRun, Worker,
-};
+use graph_cluster::{RunCommand, RunInfo, RunStatus, StartRun};
 use graph_core::{
     Context, NodeError, START, State, StateGraph,
     checkpoint::{CheckpointId, Checkpointer, Lookup},
@@ -12,9 +10,9 @@ use graph_core::{
 use graph_store::PostgresSaver;
 use serde_json::json;
 use test_support::DEADLINE;
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::time::timeout;
 
-use crate::cluster::{Cluster, LONG_LEASE};
+use crate::{cluster::Cluster, local_worker::LocalWorker};
 
 #[derive(State, Clone, Debug, Default)]
 struct Survey {
@@ -28,16 +26,11 @@ async fn ask(_: &Survey, cx: &Context) -> Result<SurveyUpdate, NodeError> {
     Ok(Survey::update().answers(vec![first, second]))
 }
 
-/// Starts a worker in this process. Aborting its task has the effect of a crash: the run keeps its claim until its lease
-/// expires. The lease is long, so that a busy worker does not lose it.
-async fn start_worker(cluster: &Cluster, id: &str) -> JoinHandle<Result<(), ClusterError>> {
+async fn start_worker(cluster: &Cluster, id: &str) -> LocalWorker {
     let saver = PostgresSaver::connect(&cluster.database).await.expect("the database is running");
     let graph = StateGraph::<Survey>::new().node(ask).edge(START, ask);
     let graph = graph.checkpointer(saver).compile().expect("the graph is valid");
-    let store = RunStore::connect(&cluster.database).await.expect("the database is running");
-    let worker = Worker::new(store).id(id).graph("survey", graph, || ());
-    let worker = worker.lease(LONG_LEASE);
-    tokio::spawn(worker.serve(PostgresQueue::new(), std::future::pending()))
+    LocalWorker::start(cluster, id, |it| it.graph("survey", graph, || ())).await
 }
 
 async fn wait(cluster: &Cluster, run: &str) -> RunInfo {
@@ -88,8 +81,8 @@ async fn check_answer(cluster: &Cluster, is_addressed: bool) {
         assert!(Instant::now() < deadline, "the leg does not end");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    first.abort();
-    assert!(first.await.is_err_and(|it| it.is_cancelled()));
+    // The worker dies before it has stored the end of the leg. It keeps its claim until the lease expires.
+    first.abort().await;
     cluster.sql(&format!("SELECT pg_terminate_backend(pid) {sleeping}"));
     // Waits until the statement has released the row.
     cluster.sql("UPDATE graph_cluster.run SET lease_until = now() WHERE id = 'answers'");
@@ -101,5 +94,5 @@ async fn check_answer(cluster: &Cluster, is_addressed: bool) {
     cluster.client.answer("answers", "no").await.expect("the run waits for an answer");
     let done = wait(cluster, "answers").await;
     assert_eq!(done.outcome.values["answers"], json!(["yes", "no"]), "{done:?}");
-    second.abort();
+    second.stop().await;
 }

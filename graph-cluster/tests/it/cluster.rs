@@ -7,13 +7,11 @@ use std::{
     time::Duration,
 };
 
-use graph_cluster::{Client, PostgresQueue, RunStore};
+use graph_cluster::{Client, PostgresQueue, Restate, RunStore};
 use graph_tests::postgres;
 use tempfile::TempDir;
 
-#[cfg(feature = "restate")]
-use crate::restate_server::RestateServer;
-use crate::worker_process::WorkerProcess;
+use crate::{restate_server::RestateServer, worker_process::WorkerProcess};
 
 /// Options of workers that are killed or cut off, so that other workers take over soon.
 pub(crate) const SHORT_LEASE: [&str; 2] = ["--lease-ms", "1500"];
@@ -25,10 +23,8 @@ pub(crate) const LONG_LEASE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum SchedulerKind {
     Postgres,
-    #[cfg(feature = "restate")]
     Restate,
     /// Three nodes, and HAProxy in front of the workers.
-    #[cfg(feature = "restate")]
     RestateCluster,
 }
 
@@ -39,7 +35,6 @@ pub(crate) struct Cluster {
     server: Option<Arc<postgres::Server>>,
     dir: TempDir,
     n_workers: Mutex<u32>,
-    #[cfg(feature = "restate")]
     pub(crate) restate: Option<RestateServer>,
 }
 
@@ -64,7 +59,6 @@ impl Cluster {
         database: String,
     ) -> Option<Self> {
         let store = RunStore::connect(&database).await.expect("the database was just created");
-        #[cfg(feature = "restate")]
         let (client, restate) = match kind {
             SchedulerKind::Postgres => (Client::new(store, PostgresQueue::new()), None),
             SchedulerKind::Restate | SchedulerKind::RestateCluster => {
@@ -72,14 +66,9 @@ impl Cluster {
                     SchedulerKind::RestateCluster => RestateServer::start_cluster()?,
                     _ => RestateServer::start().await?,
                 };
-                let restate =
-                    graph_cluster::Restate::new(&server.ingress).expect("a client for HTTP");
+                let restate = Restate::new(&server.ingress).expect("a client for HTTP");
                 (Client::new(store, restate), Some(server))
             }
-        };
-        #[cfg(not(feature = "restate"))]
-        let client = match kind {
-            SchedulerKind::Postgres => Client::new(store, PostgresQueue::new()),
         };
         Some(Self {
             client,
@@ -87,7 +76,6 @@ impl Cluster {
             server,
             dir: tempfile::tempdir().expect("a temporary directory"),
             n_workers: Mutex::new(0),
-            #[cfg(feature = "restate")]
             restate,
         })
     }
@@ -111,11 +99,8 @@ impl Cluster {
         };
         let id = format!("worker-{number}");
         let mut options: Vec<String> = Vec::new();
-        #[cfg(feature = "restate")]
         if let Some(server) = &self.restate {
-            // With the short limit, most runs need several legs.
             options.extend(["--restate".into(), server.ingress.clone()]);
-            options.extend(["--leg-limit-ms".into(), "200".into()]);
         }
         // The last value of an option counts.
         options.extend(further.iter().map(ToString::to_string));
@@ -124,7 +109,6 @@ impl Cluster {
             assert!(worker.is_running(), "{} ended before it was ready", worker.id);
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        #[cfg(feature = "restate")]
         if let Some(server) = &self.restate {
             server.workers.add(worker.address);
             if number == 1 {
@@ -196,19 +180,16 @@ impl Cluster {
     }
 
     /// Kills a node of the Restate server for good.
-    #[cfg(feature = "restate")]
     pub(crate) fn kill_restate_node(&self) {
         self.restate.as_ref().expect("the cluster uses Restate").kill_first_node();
     }
 
     /// Crashes a random node of the Restate server and starts it again.
-    #[cfg(feature = "restate")]
     pub(crate) async fn crash_restate(&self, rng: &mut fastrand::Rng) {
         self.restate.as_ref().expect("the cluster uses Restate").crash_and_restart(rng).await;
     }
 
     /// Changes the network between the Restate server and its workers.
-    #[cfg(feature = "restate")]
     pub(crate) fn set_restate_link(&self, link: crate::proxy::Link) {
         self.restate.as_ref().expect("the cluster uses Restate").workers.set_link(link);
     }

@@ -4,12 +4,21 @@ use std::path::Path;
 
 use graph_cluster::Scheduler;
 use graph_tests::{cluster::CaseCluster, compare, crash::is_nightly, postgres, read};
+use test_support::restate::Server;
 
 /// Runs the cases of a file with `PostgresQueue`.
 async fn check(file: &str, sample: usize) {
     let Some(url) = postgres::fresh_database() else { return };
     let cluster = CaseCluster::connect(&url).await.expect("the database was just created");
     check_on(&cluster, file, sample).await;
+}
+
+/// Runs the cases of a file with `Restate`.
+async fn check_with_restate(file: &str, sample: usize) {
+    let Some(url) = postgres::fresh_database() else { return };
+    let Some(server) = Server::start(1) else { return };
+    let cluster = CaseCluster::connect_with_restate(&url, server).await;
+    check_on(&cluster.expect("the servers are running"), file, sample).await;
 }
 
 /// Runs the cases of a file. Without `GRAPH_NIGHTLY`, runs every `sample`-th case.
@@ -49,26 +58,17 @@ async fn regression_cases_give_the_recorded_answers() {
     check("found.jsonl", 3).await;
 }
 
-#[cfg(feature = "restate")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn handwritten_cases_give_the_recorded_answers_with_restate() {
-    use std::net::{Ipv4Addr, SocketAddr};
+    check_with_restate("hand.jsonl", 25).await;
+}
 
-    use graph_cluster::{Restate, RunStore, Worker};
-    use graph_store::PostgresSaver;
-    use test_support::ports::free_port;
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_cases_give_the_recorded_answers_with_restate() {
+    check_with_restate("random.jsonl", 40).await;
+}
 
-    let Some(url) = postgres::fresh_database() else { return };
-    let Some(server) = crate::restate_server::RestateServer::start().await else { return };
-    // The workers of the runs listen on this address, one after the other.
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-    server.workers.add(address);
-    let restate = Restate::new(&server.ingress).expect("the address is valid").listen(address);
-    // The server asks a worker for its services when the address is registered. This worker executes nothing.
-    let _saver = PostgresSaver::connect(&url).await.expect("the database was just created");
-    let store = RunStore::connect(&url).await.expect("the database was just created");
-    let served = Worker::new(store).serve(restate.clone(), server.register()).await;
-    served.expect("the worker drains");
-    let cluster = CaseCluster::with_scheduler(&url, restate).await.expect("the database runs");
-    check_on(&cluster, "hand.jsonl", 25).await;
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn regression_cases_give_the_recorded_answers_with_restate() {
+    check_with_restate("found.jsonl", 12).await;
 }

@@ -1,17 +1,20 @@
 //! Runs on a worker in this process, with spread tasks and with nodes that panic or fail.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::SystemTime,
 };
 
-use graph_cluster::{PostgresQueue, RunCommand, RunInfo, RunStatus, RunStore, StartRun, Worker};
+use graph_cluster::{RunCommand, RunInfo, RunStatus, StartRun, Worker};
 use graph_core::{CompiledGraph, Context, EventKind, NodeError, START, State, StateGraph};
 use graph_store::PostgresSaver;
 use test_support::DEADLINE;
-use tokio::{sync::oneshot, time::timeout};
+use tokio::time::timeout;
 
-use crate::cluster::{Cluster, LONG_LEASE};
+use crate::{cluster::Cluster, local_worker::LocalWorker};
 
 const EVENTS: usize = 100;
 
@@ -40,16 +43,12 @@ async fn graph(cluster: &Cluster) -> CompiledGraph<Reading> {
 /// Executes a run on a worker that spreads all tasks.
 async fn run(cluster: &Cluster, deps: impl Fn() + Send + Sync + 'static) -> RunInfo {
     let graph = graph(cluster).await;
-    let store = RunStore::connect(&cluster.database).await.expect("the database is running");
-    let worker = Worker::new(store).lease(LONG_LEASE).graph("reading", graph, deps).fan_out(1);
-    let (stop, stopped) = oneshot::channel::<()>();
-    let shutdown = async { drop(stopped.await) };
-    let serving = tokio::spawn(worker.serve(PostgresQueue::new(), shutdown));
+    let spreading = |it: Worker| it.graph("reading", graph, deps).fan_out(1);
+    let worker = LocalWorker::start(cluster, "worker", spreading).await;
     let request = StartRun::new("r", "reading", "t");
     cluster.client.start(&request).await.expect("the run starts");
     let ended = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the run hangs");
-    drop(stop);
-    serving.await.expect("the worker does not panic").expect("the worker drains");
+    worker.stop().await;
     ended.expect("the run exists")
 }
 
@@ -76,17 +75,18 @@ pub(crate) async fn panic_outside_the_node_fails_the_run(cluster: &Cluster) {
     assert!(error.contains("panicked") && error.contains("no more connections"), "{error}");
 }
 
-static HAS_FAILED: AtomicBool = AtomicBool::new(false);
-
 #[derive(State, Clone, Debug, Default)]
 struct Approval {
     answer: String,
 }
 
+/// Whether the node has failed.
+type HasFailed = Arc<AtomicBool>;
+
 /// Fails when it is answered for the first time.
-async fn approve(_: &Approval, cx: &Context) -> Result<ApprovalUpdate, NodeError> {
+async fn approve(_: &Approval, cx: &Context<HasFailed>) -> Result<ApprovalUpdate, NodeError> {
     let answer: String = cx.interrupt("Go on?")?;
-    match HAS_FAILED.swap(true, Ordering::Relaxed) {
+    match cx.deps().swap(true, Ordering::Relaxed) {
         false => Err(NodeError::terminal("no connection")),
         true => Ok(Approval::update().answer(answer)),
     }
@@ -94,13 +94,12 @@ async fn approve(_: &Approval, cx: &Context) -> Result<ApprovalUpdate, NodeError
 
 pub(crate) async fn run_with_a_command_that_failed_is_resumed(cluster: &Cluster) {
     let saver = PostgresSaver::connect(&cluster.database).await.expect("the database is running");
-    let graph = StateGraph::<Approval>::new().node(approve).edge(START, approve);
+    let graph = StateGraph::<Approval, HasFailed>::new().node(approve).edge(START, approve);
     let graph = graph.checkpointer(saver).compile().expect("the graph is valid");
-    let store = RunStore::connect(&cluster.database).await.expect("the database is running");
-    let worker = Worker::new(store).lease(LONG_LEASE).graph("approval", graph, || ());
-    let (stop, stopped) = oneshot::channel::<()>();
-    let shutdown = async { drop(stopped.await) };
-    let serving = tokio::spawn(worker.serve(PostgresQueue::new(), shutdown));
+    let has_failed = HasFailed::default();
+    let deps = move || has_failed.clone();
+    let worker =
+        LocalWorker::start(cluster, "worker", |it| it.graph("approval", graph, deps)).await;
     let client = &cluster.client;
     let wait = async |run: &str| {
         let ended = timeout(DEADLINE, client.wait(run)).await.expect("the run hangs");
@@ -119,6 +118,5 @@ pub(crate) async fn run_with_a_command_that_failed_is_resumed(cluster: &Cluster)
     let done = wait("second").await;
     assert_eq!(done.status, RunStatus::Done, "{done:?}");
     assert_eq!(done.outcome.values["answer"], "yes");
-    drop(stop);
-    serving.await.expect("the worker does not panic").expect("the worker drains");
+    worker.stop().await;
 }

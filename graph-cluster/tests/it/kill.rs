@@ -9,6 +9,8 @@ use fastrand::Rng;
 use graph_cluster::{ClusterError, PostgresQueue, RunStatus, RunStore, Worker};
 use graph_tests::crash::{is_nightly, seed};
 use rustix::process::Signal;
+use test_support::DEADLINE;
+use tokio::time::timeout;
 
 use crate::{
     cluster::{Cluster, SHORT_LEASE},
@@ -174,10 +176,26 @@ pub(crate) async fn cancelling_the_run_of_a_cut_off_worker_frees_its_thread(clus
     assert_eq!(next.status, RunStatus::Done, "{next:?}");
 }
 
-pub(crate) async fn leg_that_crashes_its_workers_fails(cluster: &Cluster) {
-    cluster.client.start(&JOB.request("r", "t")).await.expect("the run starts");
-    cluster.sql("UPDATE graph_cluster.run SET attempts = 20");
+/// The step takes longer than the time after which a scheduler takes the run from a worker that hangs.
+pub(crate) async fn step_longer_than_the_lease_ends(cluster: &Cluster) {
+    cluster.count_takeovers();
     let _worker = cluster.worker_with(&SHORT_LEASE).await;
+    // Restate takes it after three lease times and five seconds.
+    let pause_ms = if cluster.restate.is_some() { 11_000 } else { 3_000 };
+    let request = JobSpec { rounds: 1, width: 1, pause_ms, ask: false }.request("r", "t");
+    let expected = local::run(&request.clone().input("pause_ms", 0)).await.values;
+    cluster.client.start(&request).await.expect("the run starts");
+    let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the step ends");
+    let run = run.expect("the run exists");
+    assert_eq!(run.status, RunStatus::Done, "{run:?}");
+    assert_eq!(run.outcome.values["log"], expected["log"]);
+    check_effects_after_takeovers(cluster, 1);
+}
+
+pub(crate) async fn leg_that_crashes_its_workers_fails(cluster: &Cluster) {
+    let _worker = cluster.worker_with(&SHORT_LEASE).await;
+    cluster.sql("ALTER TABLE graph_cluster.run ALTER attempts SET DEFAULT 20");
+    cluster.client.start(&JOB.request("r", "t")).await.expect("the run starts");
     let run = cluster.client.wait("r").await.expect("the run exists");
     assert_eq!(run.status, RunStatus::Failed);
     let error = run.outcome.error.unwrap_or_default();

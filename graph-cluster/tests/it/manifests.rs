@@ -137,14 +137,18 @@ fn workers_have_time_to_drain() {
     }
 }
 
-/// Otherwise, HAProxy would wait for a worker whose machine has failed as long as for a step: two hours.
+/// Without probes, HAProxy would send further calls to a worker that hangs, or whose machine has failed.
 #[test]
-fn haproxy_notices_machines_that_fail_without_closing_connections() {
-    assert!(HAPROXY.contains("\n  option srvtcpka\n"), "{HAPROXY}");
+fn haproxy_notices_workers_that_fail_without_closing_connections() {
+    for line in
+        ["option srvtcpka", "option httpchk GET /health", "http-check expect status 200,401"]
+    {
+        assert!(HAPROXY.contains(&format!("\n  {line}\n")), "{line} is not in {HAPROXY}");
+    }
+    assert!(HAPROXY.contains(" on-marked-down shutdown-sessions\n"), "{HAPROXY}");
     assert!(HAPROXY.contains(" tcp-ut 25s "), "{HAPROXY}");
 }
 
-#[cfg(feature = "restate")]
 #[test]
 fn haproxy_accepts_its_configuration() {
     let Some(program) = crate::restate_server::haproxy::find_program() else { return };

@@ -29,8 +29,9 @@ pub(crate) async fn runs_of_a_limited_tenant_wait(cluster: &Cluster) {
     cluster.client.limit_tenant("acme", 1).await.expect("the database is running");
     let _worker = cluster.worker().await;
     start(cluster, &ENDLESS.request("a", "a").tenant("acme")).await;
+    cluster.wait_for_effects(1, "a").await;
     start(cluster, &ENDLESS.request("b", "b").tenant("acme")).await;
-    // Runs are claimed in the order in which they were started, so the worker has skipped the second run.
+    // `PostgresQueue` claims runs in the order in which they were started, so the worker has skipped the second run.
     start(cluster, &SMALL.request("other", "other")).await;
     cluster.client.wait("other").await.expect("the run exists");
     assert_eq!(status(cluster, "a").await, RunStatus::Running);

@@ -75,33 +75,28 @@ async fn runs_survive_crashes_of_the_database() {
     check_database_crashes(SchedulerKind::Postgres).await;
 }
 
-#[cfg(feature = "restate")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_of_restate_survive_crashes_of_the_database() {
     check_database_crashes(SchedulerKind::Restate).await;
 }
 
-#[cfg(feature = "restate")]
 async fn check_restate_crashes(kind: SchedulerKind) {
     let Some(cluster) = Cluster::start(kind).await else { return };
     let _workers = (cluster.worker_with(&SPREAD).await, cluster.worker_with(&SPREAD).await);
     check(&cluster, n_outages(), async |rng| cluster.crash_restate(rng).await).await;
 }
 
-#[cfg(feature = "restate")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_survive_crashes_of_the_restate_server() {
     check_restate_crashes(SchedulerKind::Restate).await;
 }
 
 /// Kills one of three nodes at a time.
-#[cfg(feature = "restate")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_survive_crashes_of_restate_nodes() {
     check_restate_crashes(SchedulerKind::RestateCluster).await;
 }
 
-#[cfg(feature = "restate")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_survive_the_loss_of_a_restate_node_and_of_a_worker() {
     let Some(cluster) = Cluster::start(SchedulerKind::RestateCluster).await else { return };
@@ -121,36 +116,31 @@ async fn runs_survive_the_loss_of_a_restate_node_and_of_a_worker() {
 }
 
 /// One worker reaches the database through a network that fails; the other one has a reliable connection.
-async fn check_network(link: Link, duration: Duration) {
-    let Some(cluster) = Cluster::start(SchedulerKind::Postgres).await else { return };
+async fn check_network(cluster: &Cluster, link: Link) {
     let proxy = Proxy::start(&cluster.database).await;
     let _workers =
         (cluster.worker_on(&proxy.url, &SPREAD).await, cluster.worker_with(&SPREAD).await);
-    check(&cluster, n_outages(), async |rng| {
+    check(cluster, n_outages(), async |rng| {
         proxy.set(link);
-        tokio::time::sleep(duration.mul_f64(rng.f64())).await;
+        tokio::time::sleep(LONG.mul_f64(rng.f64())).await;
         proxy.set(Link::Up);
     })
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn runs_survive_a_cut_network() {
-    check_network(Link::Cut, LONG).await;
+pub(crate) async fn runs_survive_a_cut_network(cluster: &Cluster) {
+    check_network(cluster, Link::Cut).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn runs_survive_a_network_that_forwards_nothing() {
-    check_network(Link::Frozen, LONG).await;
+pub(crate) async fn runs_survive_a_network_that_forwards_nothing(cluster: &Cluster) {
+    check_network(cluster, Link::Frozen).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn runs_survive_a_slow_network() {
-    check_network(Link::Slow(Duration::from_millis(100)), LONG).await;
+pub(crate) async fn runs_survive_a_slow_network(cluster: &Cluster) {
+    check_network(cluster, Link::Slow(Duration::from_millis(100))).await;
 }
 
 /// The Restate server reaches its workers through a network that fails.
-#[cfg(feature = "restate")]
 async fn check_network_of_restate(link: Link) {
     let Some(cluster) = Cluster::start(SchedulerKind::Restate).await else { return };
     let _workers = (cluster.worker_with(&SPREAD).await, cluster.worker_with(&SPREAD).await);
@@ -162,19 +152,16 @@ async fn check_network_of_restate(link: Link) {
     .await;
 }
 
-#[cfg(feature = "restate")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_survive_a_cut_network_between_restate_and_its_workers() {
     check_network_of_restate(Link::Cut).await;
 }
 
-#[cfg(feature = "restate")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_survive_a_frozen_network_between_restate_and_its_workers() {
     check_network_of_restate(Link::Frozen).await;
 }
 
-#[cfg(feature = "restate")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_survive_a_slow_network_between_restate_and_its_workers() {
     check_network_of_restate(Link::Slow(Duration::from_millis(100))).await;

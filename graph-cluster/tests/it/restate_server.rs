@@ -1,20 +1,18 @@
 //! A Restate server for the tests, with a load balancer in front of the workers.
-#![cfg(feature = "restate")]
 
+#[path = "balancer.rs"]
+mod balancer;
 #[path = "haproxy.rs"]
 pub(crate) mod haproxy;
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{net::SocketAddr, sync::Arc};
 
 use fastrand::Rng;
 use test_support::restate::Server;
-use tokio::{net::TcpStream, sync::watch, task::spawn_blocking};
+use tokio::task::spawn_blocking;
 
-use self::haproxy::HaProxy;
-use crate::proxy::{Link, forward};
+use self::{balancer::Workers, haproxy::HaProxy};
+use crate::proxy::Link;
 
 /// A Restate server, of one node or several, and its workers.
 pub(crate) struct RestateServer {
@@ -27,7 +25,7 @@ impl RestateServer {
     /// Starts a server of one node.
     pub(crate) async fn start() -> Option<Self> {
         let server = Server::start(1)?;
-        Some(Self::new(server, Balancer::Tcp(Workers::start().await)))
+        Some(Self::new(server, Balancer::Local(Workers::start().await)))
     }
 
     /// Starts a server of three nodes, with two copies of all data and HAProxy in front of the workers.
@@ -64,21 +62,22 @@ impl RestateServer {
 
 /// The address that is registered with the server.
 pub(crate) enum Balancer {
-    Tcp(Workers),
+    /// Runs in this process.
+    Local(Workers),
     HaProxy(HaProxy),
 }
 
 impl Balancer {
     fn address(&self) -> SocketAddr {
         match self {
-            Self::Tcp(workers) => workers.address,
+            Self::Local(workers) => workers.address,
             Self::HaProxy(proxy) => proxy.address(),
         }
     }
 
     pub(crate) fn add(&self, worker: SocketAddr) {
         match self {
-            Self::Tcp(workers) => workers.add(worker),
+            Self::Local(workers) => workers.add(worker),
             Self::HaProxy(proxy) => proxy.add(worker),
         }
     }
@@ -86,51 +85,8 @@ impl Balancer {
     /// Changes the network between the server and the workers.
     pub(crate) fn set_link(&self, link: Link) {
         match self {
-            Self::Tcp(workers) => workers.link.send_replace(link),
+            Self::Local(workers) => workers.link.send_replace(link),
             Self::HaProxy(_) => panic!("HAProxy forwards everything"),
         };
-    }
-}
-
-/// A load balancer for connections: each goes to the next worker that accepts it.
-#[derive(Clone)]
-pub(crate) struct Workers {
-    address: SocketAddr,
-    addresses: Arc<Mutex<Vec<SocketAddr>>>,
-    link: watch::Sender<Link>,
-}
-
-impl Workers {
-    async fn start() -> Self {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-        let address = listener.local_addr().expect("the listener has an address");
-        let link = watch::Sender::new(Link::Up);
-        let workers = Self { address, addresses: Arc::default(), link };
-        let forward = workers.clone();
-        tokio::spawn(async move {
-            while let Ok((connection, _)) = listener.accept().await {
-                tokio::spawn(forward.clone().forward(connection));
-            }
-        });
-        workers
-    }
-
-    fn add(&self, worker: SocketAddr) {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
-    }
-
-    async fn forward(self, connection: TcpStream) {
-        let addresses = {
-            let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-            if !addresses.is_empty() {
-                addresses.rotate_left(1);
-            }
-            addresses.clone()
-        };
-        for address in addresses {
-            if let Ok(worker) = TcpStream::connect(address).await {
-                return forward(connection, worker, self.link.subscribe()).await;
-            }
-        }
     }
 }

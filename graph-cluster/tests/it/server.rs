@@ -12,8 +12,9 @@ use tokio::time::timeout;
 
 use self::{
     api::{Api, SseEvent, names_and_data},
-    talk_cluster::Cluster,
+    talk_cluster::TalkCluster,
 };
+use crate::cluster::Cluster;
 
 fn talk(topic: &str) -> Value {
     json!({
@@ -23,9 +24,8 @@ fn talk(topic: &str) -> Value {
     })
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn streams_equal_those_of_a_local_run_and_can_be_resumed() {
-    let Some(cluster) = Cluster::start().await else { return };
+pub(crate) async fn streams_equal_those_of_a_local_run_and_can_be_resumed(cluster: &Cluster) {
+    let cluster = TalkCluster::start(cluster).await;
     let (local, remote) = (Api::local().await, Api::on_cluster(&cluster).await);
     let mut streams = Vec::new();
     for api in [&local, &remote] {
@@ -50,9 +50,8 @@ async fn streams_equal_those_of_a_local_run_and_can_be_resumed() {
     assert_eq!(streams[0], streams[1]);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn interrupts_errors_and_forks_equal_those_of_a_local_run() {
-    let Some(cluster) = Cluster::start().await else { return };
+pub(crate) async fn interrupts_errors_and_forks_equal_those_of_a_local_run(cluster: &Cluster) {
+    let cluster = TalkCluster::start(cluster).await;
     let (local, remote) = (Api::local().await, Api::on_cluster(&cluster).await);
     let mut outcomes = Vec::new();
     for api in [&local, &remote] {
@@ -96,9 +95,8 @@ async fn interrupts_errors_and_forks_equal_those_of_a_local_run() {
     assert_eq!(outcomes[0], outcomes[1]);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sleeping_thread_has_no_interrupts() {
-    let Some(cluster) = Cluster::start().await else { return };
+pub(crate) async fn sleeping_thread_has_no_interrupts(cluster: &Cluster) {
+    let cluster = TalkCluster::start(cluster).await;
     let api = Api::on_cluster(&cluster).await;
     let thread = api.new_thread().await;
     let run = api.post(&format!("{thread}/runs"), &talk("late")).await;
@@ -123,9 +121,8 @@ async fn sleeping_thread_has_no_interrupts() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cancelling_a_run_cancels_it_on_its_worker() {
-    let Some(cluster) = Cluster::start().await else { return };
+pub(crate) async fn cancelling_a_run_cancels_it_on_its_worker(cluster: &Cluster) {
+    let cluster = TalkCluster::start(cluster).await;
     let api = Api::on_cluster(&cluster).await;
     let thread = api.new_thread().await;
     let run = api.post(&format!("{thread}/runs"), &talk("slow")).await;
@@ -142,9 +139,8 @@ async fn cancelling_a_run_cancels_it_on_its_worker() {
     assert!(cluster.client.run(&id).await.is_err(), "the cluster still has the run");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_replica_continues_the_stream_without_repetitions() {
-    let Some(cluster) = Cluster::start().await else { return };
+pub(crate) async fn another_replica_continues_the_stream_without_repetitions(cluster: &Cluster) {
+    let cluster = TalkCluster::start(cluster).await;
     let first = Api::on_cluster(&cluster).await;
     let thread = first.new_thread().await;
     let body = talk("slow");
@@ -188,11 +184,12 @@ async fn another_replica_continues_the_stream_without_repetitions() {
     assert_eq!(received, expected);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_owner_of_a_run_is_its_tenant_and_its_trace_context_reaches_the_worker() {
+pub(crate) async fn the_owner_of_a_run_is_its_tenant_and_its_trace_context_reaches_the_worker(
+    cluster: &Cluster,
+) {
     const TRACE_OF_ADA: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     const TRACE_OF_BOB: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-    let Some(cluster) = Cluster::start().await else { return };
+    let cluster = TalkCluster::start(cluster).await;
     let api = Api::on_cluster(&cluster).await;
     let (ada, bob) = (api.client("ada", TRACE_OF_ADA), api.client("bob", TRACE_OF_BOB));
     cluster.client.limit_tenant("ada", 0).await.expect("the database is running");

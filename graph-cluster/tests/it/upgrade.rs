@@ -13,7 +13,8 @@ use tokio::time::timeout;
 
 use crate::{
     cluster::Cluster,
-    versions::{Deps, Serving, saver},
+    local_worker::LocalWorker,
+    versions::{Deps, saver, start},
 };
 
 const N_STEPS: usize = 4;
@@ -63,8 +64,8 @@ async fn registered(cluster: &Cluster, version: Deps) -> RegisteredGraph {
 }
 
 /// Starts a run on a worker of version 1, and returns the worker while it executes the second step.
-async fn start_on_old_version(cluster: &Cluster) -> Serving {
-    let old = Serving::start(cluster, "old", registered(cluster, "1").await).await;
+async fn start_on_old_version(cluster: &Cluster) -> LocalWorker {
+    let old = start(cluster, "old", registered(cluster, "1").await).await;
     let request = StartRun::new("r", "steps", "t").stream_modes([StreamMode::Custom]);
     cluster.client.start(&request).await.expect("the run starts");
     let waiting = async {
@@ -91,7 +92,7 @@ async fn finish(cluster: &Cluster) -> (Option<String>, Value) {
 pub(crate) async fn executing_run_moves_to_the_new_version(cluster: &Cluster) {
     let old = start_on_old_version(cluster).await;
     let continuing = registered(cluster, "2").await.continues("1");
-    let new = Serving::start(cluster, "new", continuing).await;
+    let new = start(cluster, "new", continuing).await;
     old.stop().await;
     let expected = (Some("2".to_owned()), json!(["1", "1", "2", "2"]));
     assert_eq!(finish(cluster).await, expected);
@@ -100,8 +101,8 @@ pub(crate) async fn executing_run_moves_to_the_new_version(cluster: &Cluster) {
 
 pub(crate) async fn executing_run_stays_on_its_version(cluster: &Cluster) {
     let old = start_on_old_version(cluster).await;
-    let new = Serving::start(cluster, "new", registered(cluster, "2").await).await;
-    let other = Serving::start(cluster, "other", registered(cluster, "1").await).await;
+    let new = start(cluster, "new", registered(cluster, "2").await).await;
+    let other = start(cluster, "other", registered(cluster, "1").await).await;
     old.stop().await;
     let expected = (Some("1".to_owned()), json!(["1", "1", "1", "1"]));
     assert_eq!(finish(cluster).await, expected);

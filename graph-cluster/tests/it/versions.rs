@@ -1,11 +1,7 @@
 //! Two versions of a graph in one cluster. The second version has renamed a node, added one, and renamed a field.
 
-#[cfg(feature = "restate")]
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-#[cfg(feature = "restate")]
-use graph_cluster::Restate;
 use graph_cluster::{PostgresQueue, RegisteredGraph, RunStatus, RunStore, StartRun, Worker};
 use graph_core::{
     CompiledGraph, Context, END, Migrations, NodeError, Route, START, State, StateGraph,
@@ -13,11 +9,8 @@ use graph_core::{
 use graph_store::PostgresSaver;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-#[cfg(feature = "restate")]
-use test_support::ports::free_ports;
-use tokio::{sync::oneshot, task::JoinHandle};
 
-use crate::cluster::{Cluster, LONG_LEASE};
+use crate::{cluster::Cluster, local_worker::LocalWorker};
 
 /// The version of the worker that executes a node.
 pub(crate) type Deps = &'static str;
@@ -96,54 +89,23 @@ mod second {
     }
 }
 
-/// A worker in this process.
-pub(crate) struct Serving {
-    stop: oneshot::Sender<()>,
-    task: JoinHandle<()>,
-}
-
-impl Serving {
-    pub(crate) async fn start(cluster: &Cluster, id: &str, graph: RegisteredGraph) -> Self {
-        let store = RunStore::connect(&cluster.database).await.expect("the database is running");
-        let worker = Worker::new(store).id(id).lease(LONG_LEASE).register(graph).fan_out(2);
-        let (stop, stopped) = oneshot::channel::<()>();
-        let stopped = async { drop(stopped.await) };
-        #[cfg(feature = "restate")]
-        if let Some(server) = &cluster.restate {
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_ports(1)[0]));
-            let restate = Restate::new(&server.ingress).expect("the address is valid");
-            let serve = worker.serve(restate.listen(address), stopped);
-            let task = tokio::spawn(async { serve.await.expect("the worker drains") });
-            server.workers.add(address);
-            server.register().await;
-            return Self { stop, task };
-        }
-        let serve = worker.serve(PostgresQueue::new(), stopped);
-        let task = tokio::spawn(async { serve.await.expect("the worker drains") });
-        while !cluster.workers().await.iter().any(|it| it == id) {
-            tokio::task::yield_now().await;
-        }
-        Self { stop, task }
-    }
-
-    pub(crate) async fn stop(self) {
-        drop(self.stop);
-        self.task.await.expect("the worker does not panic");
-    }
+/// Starts a worker that spreads steps of at least two tasks.
+pub(crate) async fn start(cluster: &Cluster, id: &str, graph: RegisteredGraph) -> LocalWorker {
+    LocalWorker::start(cluster, id, |it| it.register(graph).fan_out(2)).await
 }
 
 pub(crate) async fn saver(cluster: &Cluster) -> PostgresSaver {
     PostgresSaver::connect(&cluster.database).await.expect("the database is running")
 }
 
-async fn first(cluster: &Cluster, id: &str) -> Serving {
+async fn first(cluster: &Cluster, id: &str) -> LocalWorker {
     let graph = RegisteredGraph::new("essay", first::graph(saver(cluster).await), || "1");
-    Serving::start(cluster, id, graph.version("1")).await
+    start(cluster, id, graph.version("1")).await
 }
 
-async fn second(cluster: &Cluster, id: &str) -> Serving {
+async fn second(cluster: &Cluster, id: &str) -> LocalWorker {
     let graph = RegisteredGraph::new("essay", second::graph(saver(cluster).await), || "2");
-    Serving::start(cluster, id, graph.version("2")).await
+    start(cluster, id, graph.version("2")).await
 }
 
 /// Starts a run and waits for its question.
@@ -195,7 +157,7 @@ pub(crate) async fn run_migrates_to_a_version_that_continues_its_own(cluster: &C
     ask(cluster, "a").await;
     old.stop().await;
     let graph = RegisteredGraph::new("essay", second::graph(saver(cluster).await), || "2");
-    let new = Serving::start(cluster, "new", graph.version("2").continues("1")).await;
+    let new = start(cluster, "new", graph.version("2").continues("1")).await;
     answer(cluster, "a").await;
     // The id of an interrupt contains the name of its node, which was renamed, so the run asks again.
     let again = cluster.client.wait("a").await.expect("the run exists");

@@ -1,6 +1,6 @@
 //! Runs conformance cases on the engine:
-//! `conformance [--eager [--min-ahead N]] [--saver KIND] [--remote-tasks] [--cluster [--database URL]] [--case ID] [-v]
-//! FILE.jsonl...`.
+//! `conformance [--eager [--min-ahead N]] [--saver KIND] [--remote-tasks] [--cluster [--restate] [--database URL]]
+//! [--case ID] [-v] FILE.jsonl...`.
 #![expect(clippy::print_stdout, reason = "prints its report to stdout")]
 
 use std::{collections::BTreeMap, env, error::Error, path::PathBuf, process::ExitCode};
@@ -11,8 +11,13 @@ use graph_tests::{
     read, run,
 };
 #[cfg(feature = "cluster")]
-use graph_tests::{cluster::CaseCluster, postgres};
+use graph_tests::{
+    cluster::{CaseCluster, RunCounts},
+    postgres,
+};
 use serde_json::Value;
+#[cfg(feature = "cluster")]
+use test_support::restate::Server;
 
 fn main() -> ExitCode {
     let Some(options) = Options::from_args(env::args().skip(1)) else {
@@ -27,6 +32,7 @@ Run conformance cases on the engine and compare the answers with the recorded on
   --saver KIND    Store threads with this saver: memory, sqlite or postgres [default: memory]
   --remote-tasks  Serialise what tasks receive and return, as if they ran in another process
   --cluster       Run the cases on a cluster, with a new PostgreSQL server (feature `cluster`)
+  --restate       With --cluster, let a new Restate server assign the runs, instead of PostgreSQL
   --database URL  With --cluster, use this empty PostgreSQL database instead of a new server
   --case ID       Run only the case with this id
   -v              Print the graph, the call and both answers of each difference; with --eager, how each case ran"
@@ -52,6 +58,8 @@ struct Options {
     saver: SaverKind,
     execution: Execution,
     cluster: bool,
+    /// Whether a Restate server assigns the runs of the cluster.
+    restate: bool,
     /// URL of an empty database for the cluster. `None`: a new server.
     database: Option<String>,
     case: Option<String>,
@@ -69,6 +77,7 @@ impl Options {
                 "--case" => options.case = Some(args.next()?),
                 "--remote-tasks" => options.execution = Execution::RemoteTasks,
                 "--cluster" => options.cluster = true,
+                "--restate" => options.restate = true,
                 "--database" => options.database = Some(args.next()?),
                 "-v" => options.verbose = true,
                 other if other.starts_with('-') => return None,
@@ -77,7 +86,7 @@ impl Options {
         }
         let is_valid = !options.files.is_empty()
             && (options.eager || options.min_ahead == 0)
-            && (options.cluster || options.database.is_none())
+            && (options.cluster || options.database.is_none() && !options.restate)
             && !(options.cluster && options.has_local_options());
         is_valid.then_some(options)
     }
@@ -94,6 +103,8 @@ enum Runner<'a> {
     Engine(&'a Options),
     #[cfg(feature = "cluster")]
     Cluster(tokio::runtime::Runtime, CaseCluster),
+    #[cfg(feature = "cluster")]
+    Restate(tokio::runtime::Runtime, CaseCluster<graph_cluster::Restate>),
 }
 
 impl<'a> Runner<'a> {
@@ -108,8 +119,13 @@ impl<'a> Runner<'a> {
             Some(url) => url.clone(),
             None => postgres::shared_or_error()?.fresh_database(),
         };
-        let cluster = runtime.block_on(CaseCluster::connect(&url))?;
-        Ok(Self::Cluster(runtime, cluster))
+        if !options.restate {
+            let cluster = runtime.block_on(CaseCluster::connect(&url))?;
+            return Ok(Self::Cluster(runtime, cluster));
+        }
+        let server = Server::start(1).ok_or("the Restate server is not installed")?;
+        let cluster = runtime.block_on(CaseCluster::connect_with_restate(&url, server))?;
+        Ok(Self::Restate(runtime, cluster))
     }
 
     #[cfg(not(feature = "cluster"))]
@@ -123,6 +139,18 @@ impl<'a> Runner<'a> {
             Self::Engine(options) => Ok(run(case, options.saver, &options.execution)?),
             #[cfg(feature = "cluster")]
             Self::Cluster(runtime, cluster) => Ok(runtime.block_on(cluster.run(case))?),
+            #[cfg(feature = "cluster")]
+            Self::Restate(runtime, cluster) => Ok(runtime.block_on(cluster.run(case))?),
+        }
+    }
+
+    /// Returns the number of runs on the cluster, if there is one.
+    #[cfg(feature = "cluster")]
+    fn counts(&self) -> Option<&RunCounts> {
+        match self {
+            Self::Engine(_) => None,
+            Self::Cluster(_, cluster) => Some(cluster.counts()),
+            Self::Restate(_, cluster) => Some(cluster.counts()),
         }
     }
 }
@@ -148,8 +176,8 @@ fn report(options: &Options) -> Result<bool, Box<dyn Error>> {
     }
     println!("{n_cases} cases, {n_equal} equal");
     #[cfg(feature = "cluster")]
-    if let Runner::Cluster(_, cluster) = &runner {
-        println!("{}", cluster.counts());
+    if let Some(counts) = runner.counts() {
+        println!("{counts}");
     }
     for (equality, count) in &equalities {
         println!("{count:5} {equality}");

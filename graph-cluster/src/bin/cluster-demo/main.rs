@@ -33,7 +33,6 @@ commands:
       --stdin true        Also stop when standard input is closed
       --listen ADDRESS    Address for calls of the Restate server
       --identity-key KEY  Reject calls that the Restate server has not signed with this key
-      --leg-limit-ms N    Time after which a leg continues with a new journal entry (Restate)
   serve                   Serve LangGraph's API until SIGTERM; the workers execute the runs
       --listen ADDRESS    Address to listen on (default: 127.0.0.1:8123)
       --stdin true        Also stop when standard input is closed
@@ -116,8 +115,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
             if let Some(key) = args.find("--identity-key") {
                 restate = restate.identity_key(key);
             }
-            let limit = args.number("--leg-limit-ms", 60_000)?;
-            execute(&command, &args, store, restate.leg_limit(Duration::from_millis(limit))).await
+            execute(&command, &args, store, restate).await
         }
         #[cfg(not(feature = "restate"))]
         Some(_) => {

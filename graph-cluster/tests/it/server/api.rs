@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
-use super::talk_cluster::{Cluster, Gate, graph};
+use super::talk_cluster::{Gate, TalkCluster, graph};
 
 #[derive(Clone)]
 pub(super) struct Api {
@@ -39,7 +39,7 @@ impl Api {
     }
 
     /// Starts a server whose runs are executed by a worker.
-    pub(super) async fn on_cluster(cluster: &Cluster) -> Self {
+    pub(super) async fn on_cluster(cluster: &TalkCluster) -> Self {
         let saver = PostgresSaver::connect(&cluster.url).await.expect("the database is running");
         let graphs = Graphs::new(Arc::new(saver), Arc::new(InMemoryStore::new()));
         let graphs = add_graph(graphs).execute_with("talk", cluster.client.clone());

@@ -5,15 +5,14 @@ use std::{
     time::Duration,
 };
 
-use graph_cluster::{Client, PostgresQueue, RegisteredGraph, RunStore, Worker};
+use graph_cluster::{Client, RegisteredGraph, Worker};
 use graph_core::{CompiledGraph, Context, NodeError, START, State, StateGraph};
 use graph_server::langgraph::NamedError;
 use graph_store::PostgresSaver;
-use graph_tests::postgres;
 use serde_json::json;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
-use crate::cluster::LONG_LEASE;
+use crate::{cluster::Cluster, local_worker::LocalWorker};
 
 #[derive(State, Clone, Debug, Default)]
 pub(super) struct Talk {
@@ -52,42 +51,37 @@ pub(super) fn graph() -> StateGraph<Talk, Gate> {
     graph.edge(START, write).edge(write, review)
 }
 
-/// A worker in this process.
-pub(super) struct Cluster {
+/// A cluster with a worker in this process.
+pub(super) struct TalkCluster {
     pub(super) url: String,
     pub(super) client: Client,
     pub(super) gate: Gate,
     /// Trace contexts of the legs that the worker has started.
     pub(super) trace_parents: Arc<Mutex<Vec<String>>>,
-    _stop: oneshot::Sender<()>,
+    _worker: LocalWorker,
 }
 
-impl Cluster {
-    /// Returns `None` if PostgreSQL is not installed.
-    pub(super) async fn start() -> Option<Self> {
-        let url = postgres::fresh_database()?;
-        let saver = PostgresSaver::connect(&url).await.expect("the database was just created");
+impl TalkCluster {
+    pub(super) async fn start(cluster: &Cluster) -> Self {
+        let url = cluster.database.clone();
+        let saver = PostgresSaver::connect(&url).await.expect("the database is running");
         let graph: CompiledGraph<_, _> =
             graph().checkpointer(saver).compile().expect("the graph is valid");
-        let store = RunStore::connect(&url).await.expect("the database was just created");
         let gate = Gate(Arc::new(Semaphore::new(0)));
         let deps = {
             let gate = gate.clone();
             move |_| std::future::ready(Ok(gate.clone()))
         };
         let trace_parents = Arc::<Mutex<Vec<String>>>::default();
-        let worker = Worker::new(store.clone())
-            .lease(LONG_LEASE)
-            .trace_parent({
-                let parents = trace_parents.clone();
-                move |_: &_, parent: &str| {
-                    parents.lock().expect("the lock is not poisoned").push(parent.to_owned());
-                }
-            })
-            .register(RegisteredGraph::with_context("talk", graph, deps));
-        let (stop, stopped) = oneshot::channel::<()>();
-        tokio::spawn(worker.serve(PostgresQueue::new(), async { drop(stopped.await) }));
-        let client = Client::new(store, PostgresQueue::new());
-        Some(Self { url, client, gate, trace_parents, _stop: stop })
+        let add_parent = {
+            let parents = trace_parents.clone();
+            move |_: &tracing::Span, parent: &str| {
+                parents.lock().expect("the lock is not poisoned").push(parent.to_owned());
+            }
+        };
+        let talk = RegisteredGraph::with_context("talk", graph, deps);
+        let configure = |it: Worker| it.trace_parent(add_parent).register(talk);
+        let worker = LocalWorker::start(cluster, "worker", configure).await;
+        Self { url, client: cluster.client.clone(), gate, trace_parents, _worker: worker }
     }
 }
