@@ -25,9 +25,9 @@ pub(in crate::langgraph) struct ThreadFeed {
     pub(in crate::langgraph) runs: watch::Sender<Vec<Arc<LiveRun>>>,
     /// Recent edits of the state, oldest first.
     pub(super) updates: watch::Sender<Vec<Arc<StateUpdate>>>,
-    /// Whether the feed contains the runs of other replicas.
+    /// Whether the feed contains the stored runs: those of other replicas, and those from before a restart.
     pub(super) is_loaded: AtomicBool,
-    /// Locked while the runs of other replicas are read.
+    /// Locked while the stored runs are read.
     pub(super) loading: tokio::sync::Mutex<()>,
 }
 
