@@ -81,12 +81,13 @@ impl ThreadFeed {
         following.peek().is_some() && following.all(|it| it.has_events_after(number))
     }
 
-    /// Adds runs that were started earlier, in the order of their events.
+    /// Adds runs that were started earlier, in the order of their events. Drops the oldest runs if there are too many.
     pub(super) fn add_earlier(&self, mut earlier: Vec<Arc<LiveRun>>) {
         self.runs.send_modify(|runs| {
             earlier.retain(|it| !runs.iter().any(|run| run.facts.run == it.facts.run));
             runs.append(&mut earlier);
             runs.sort_by_key(|it| it.buffer.first().map_or(u64::MAX, |it| it.seq));
+            runs.drain(..runs.len().saturating_sub(MAX_RUNS));
         });
     }
 
