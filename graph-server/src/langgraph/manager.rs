@@ -176,10 +176,8 @@ impl Manager {
     /// Returns the event feed of a thread, and creates it if necessary.
     pub(super) async fn feed(&self, thread: Uuid) -> ApiResult<Arc<ThreadFeed>> {
         let feed = self.lock().feed(thread);
-        if let Some(shared) = &self.shared_events {
-            // All clients share the feed, so it contains the runs that this client does not see too.
-            self.with_view(View::default()).load_feed(shared, thread, &feed).await?;
-        }
+        // All clients share the feed, so it contains the runs that this client does not see too.
+        self.with_view(View::default()).load_feed(thread, &feed).await?;
         Ok(feed)
     }
 

@@ -243,3 +243,18 @@ async fn only_the_last_answer_can_be_regenerated() {
     }
     stream(&server, "/ai-sdk/chat", &regenerate(all, None)).await;
 }
+
+#[tokio::test]
+async fn streams_to_which_the_ai_sdk_reconnects_are_stored() {
+    let server = Server::start().await;
+    for (on_disconnect, is_stored) in [("cancel", false), ("continue", true)] {
+        let messages = [ai_sdk_message("1", "user", "x")];
+        let body =
+            json!({ "id": on_disconnect, "messages": messages, "on_disconnect": on_disconnect });
+        stream(&server, "/ai-sdk/chat", &body).await;
+        let (_, threads) = server.post("/threads/search", &json!({ "limit": 1 })).await;
+        let thread = threads[0]["thread_id"].as_str().unwrap();
+        let (_, runs) = server.get(&format!("/threads/{thread}/runs")).await;
+        assert_eq!(runs[0]["kwargs"]["resumable"], is_stored, "{on_disconnect}");
+    }
+}

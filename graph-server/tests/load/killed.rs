@@ -4,6 +4,7 @@ use std::{path::Path, time::Duration};
 
 use futures_util::future::join_all;
 use graph_tests::crash::is_nightly;
+use reqwest::Response;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -122,6 +123,94 @@ async fn events_of_resumable_runs_survive_a_kill() {
     let server = Reference::start(data.path());
     assert_eq!(custom_events(&server.join(&run).await.text().await.unwrap()), all);
     assert_eq!(server.get(&format!("{run}/join")).await["ticks"], STEPS);
+}
+
+/// Reads a stream that has no end, until its text contains `last`.
+async fn read_until(mut stream: Response, last: &str) -> String {
+    let mut received = Vec::new();
+    loop {
+        received.extend(stream.chunk().await.unwrap().unwrap());
+        let text = String::from_utf8_lossy(&received);
+        if text.rsplit_once("\r\n\r\n").is_some_and(|(complete, _)| complete.contains(last)) {
+            return text.into_owned();
+        }
+    }
+}
+
+#[tokio::test]
+async fn thread_streams_are_resumed_after_a_kill() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Reference::start(data.path());
+    let thread = server.new_thread().await;
+    let body = json!({
+        "assistant_id": "slow",
+        "input": { "steps": STEPS, "delay": 0.02 },
+        "stream_mode": "custom",
+        "stream_resumable": true,
+    });
+    let run = server.post(&format!("{thread}/runs"), &body).await;
+    let run = format!("{thread}/runs/{}", run["run_id"].as_str().unwrap());
+    let text = read_until(server.join_after(&thread, "-1").await, "{\"tick\":3}").await;
+    let seen = custom_events(&text);
+    until_stored(data.path(), seen[2].0.0).await;
+    drop(server);
+
+    let server = Reference::start(data.path());
+    let (seq, part) = seen[0].0;
+    let after_first = format!("{seq}-{part}");
+    let text = read_until(server.join_after(&thread, &after_first).await, "run_done").await;
+    let rest = custom_events(&text);
+    assert_eq!(rest[..2], seen[1..3], "the events from before the kill are sent again");
+    assert_eq!(rest.last().unwrap().1, json!({ "tick": STEPS }), "the run has continued");
+    assert_eq!(server.get(&format!("{run}/join")).await["ticks"], STEPS);
+
+    // The run has ended, and its events are no longer in memory.
+    drop(server);
+    let server = Reference::start(data.path());
+    let text = read_until(server.join_after(&thread, &after_first).await, "run_done").await;
+    assert_eq!(custom_events(&text), rest);
+}
+
+/// Returns the numbers and the payloads of the custom events in a stream of the event protocol.
+fn protocol_events(text: &str) -> Vec<(u64, Value)> {
+    let (complete, _) = text.rsplit_once("\r\n\r\n").unwrap_or_default();
+    let data = complete.lines().filter_map(|it| it.strip_prefix("data: "));
+    let events = data.map(|it| serde_json::from_str::<Value>(it).unwrap());
+    let custom = events.filter(|it| it["method"] == "custom");
+    custom
+        .map(|it| (it["seq"].as_u64().unwrap(), it["params"]["data"]["payload"].clone()))
+        .collect()
+}
+
+#[tokio::test]
+async fn protocol_streams_are_resumed_after_a_kill() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Reference::start(data.path());
+    let thread = server.new_thread().await;
+    let input = json!({ "steps": STEPS, "delay": 0.02 });
+    let params = json!({ "assistant_id": "slow", "input": input });
+    let command = json!({ "id": 1, "method": "run.start", "params": params });
+    let answer = server.post(&format!("{thread}/commands"), &command).await;
+    assert_eq!(answer["type"], "success", "{answer}");
+    let path = format!("{thread}/stream/events");
+    let channels = json!(["custom", "lifecycle"]);
+    let stream = server.send(&path, &json!({ "channels": channels })).await;
+    let seen = protocol_events(&read_until(stream, "{\"tick\":3}").await);
+    until_stored(data.path(), seen[2].0).await;
+    drop(server);
+
+    // The run continues in the second process, and has ended in the third.
+    let mut received = Vec::new();
+    for _ in 0..2 {
+        let server = Reference::start(data.path());
+        let body = json!({ "channels": channels, "since": seen[0].0 });
+        let text = read_until(server.send(&path, &body).await, "\"completed\"").await;
+        received.push(protocol_events(&text));
+    }
+    let rest = &received[0];
+    assert_eq!(rest[..2], seen[1..3], "the events from before the kill are sent again");
+    assert_eq!(rest.last().unwrap().1, json!({ "tick": STEPS }), "the run has continued");
+    assert_eq!(received[1], *rest, "the events of the run that has ended are sent again");
 }
 
 #[tokio::test]

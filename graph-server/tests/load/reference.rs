@@ -60,11 +60,11 @@ impl Reference {
         self.join_after(run, "-1").await
     }
 
-    /// Streams a run after the event with this id.
-    pub(crate) async fn join_after(&self, run: &str, event: &str) -> Response {
-        let request = self.client.get(format!("{}{run}/stream", self.address));
+    /// Streams a run or a thread after the event with this id.
+    pub(crate) async fn join_after(&self, path: &str, event: &str) -> Response {
+        let request = self.client.get(format!("{}{path}/stream", self.address));
         let response = request.header("last-event-id", event).send().await.unwrap();
-        assert!(response.status().is_success(), "{run}: {}", response.status());
+        assert!(response.status().is_success(), "{path}: {}", response.status());
         response
     }
 

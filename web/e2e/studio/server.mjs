@@ -7,10 +7,13 @@ export const startStudio = () => startExample(process.env.STUDIO_BIN ?? "studio"
 
 /** Starts a run over HTTP and waits for its end. Returns the thread. */
 export async function finishedRun(server, graph, input) {
-  const thread = await post(server, "/threads", { graph_id: graph });
+  const thread = await newThread(server, graph);
   await post(server, `/threads/${thread.thread_id}/runs/wait`, { assistant_id: graph, input });
   return thread.thread_id;
 }
+
+/** Creates a thread over HTTP. */
+export const newThread = (server, graph, fields) => post(server, "/threads", { graph_id: graph, ...fields });
 
 async function post(server, path, body) {
   const answer = await fetch(`${server.url}${path}`, {

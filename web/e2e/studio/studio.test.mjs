@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
 import { PHONE, checkBoth, checkPage, eventually, launchBrowser, openPage, shoot } from "../browser.mjs";
-import { finishedRun, startStudio } from "./server.mjs";
+import { finishedRun, newThread, startStudio } from "./server.mjs";
 
 let server, browser;
 before(async () => {
@@ -46,9 +46,9 @@ test("a graph is drawn, runs, asks a question and resumes", { timeout: 1_800_000
   await node(page, "publish", "done").waitFor();
   await page.getByRole("tab", { name: "Runs (3)" }).click();
   await page.getByLabel("Search the runs").fill("jokes");
-  await page.getByText("Answer:").waitFor();
   const found = page.getByRole("tabpanel", { name: /^Runs/ }).getByRole("listitem");
   await eventually(async () => assert.equal(await found.count(), 1, "one run has this answer"));
+  await found.getByText("Answer:").waitFor();
   await page.getByRole("link", { name: /funny text about glass/ }).waitFor();
   await close();
 });
@@ -266,6 +266,31 @@ test("the studio works on a phone and with the keyboard", { timeout: 1_800_000 }
   await page.evaluate(() => document.activeElement?.blur());
   await page.keyboard.press("n");
   await page.waitForURL((it) => !it.search.includes("thread"));
+  await close();
+});
+
+test("threads that are not among the newest ones are found", { timeout: 1_800_000 }, async () => {
+  const thread_id = "feedc0de-0000-7000-8000-000000000000";
+  await newThread(server, "research", { thread_id, metadata: { user: "ann" } });
+  for (let count = 0; count < 60; count++) await newThread(server, "research", { metadata: { user: "bob" } });
+  const { page, close } = await openPage(browser, server);
+  await page.goto(`${server.url}/studio?graph=research`);
+  const found = page.getByRole("region", { name: "Threads" }).getByRole("listitem");
+  await eventually(async () => assert.equal(await found.count(), 50, "the newest threads are shown"));
+  const search = page.getByLabel("Search the threads");
+  for (const query of ["feedc0de", thread_id, "user=ann", "ANN"]) {
+    await search.fill(query);
+    await eventually(async () => assert.equal(await found.count(), 1, query));
+    await found.getByRole("link", { name: thread_id }).waitFor();
+  }
+  await search.fill("feedc0de user=bob");
+  await page.getByText("No thread matches.").waitFor();
+  await checkPage(page, "a search without results");
+  await search.fill("user=bob");
+  await eventually(async () => assert.equal(await found.count(), 50));
+  await page.getByRole("button", { name: "Older threads" }).click();
+  await eventually(async () => assert.equal(await found.count(), 60));
+  await page.getByRole("button", { name: "Older threads" }).waitFor({ state: "detached" });
   await close();
 });
 

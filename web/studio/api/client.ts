@@ -8,13 +8,13 @@ import type {
   JsonObject,
   Run,
   RunRequest,
-  RunStatus,
   Schemas,
   StoreItem,
   Thread,
   ThreadState,
   ThreadStatus,
 } from "./types";
+import type { Page } from "./search-pages";
 
 /** Largest page that the server returns. */
 const MAX_PAGE = 1000;
@@ -37,16 +37,17 @@ export const api = {
   schemas: (assistant: string, signal: AbortSignal) => get<Schemas>(`/assistants/${enc(assistant)}/schemas`, signal),
 
   threads: (
-    query: { graph: string; status: ThreadStatus | null; limit: number; offset: number },
+    filter: { graph: string; status: ThreadStatus | null; id: string | null; metadata: JsonObject },
+    page: Page,
     signal: AbortSignal,
   ) =>
     post<Thread[]>(
       "/threads/search",
       {
-        metadata: { graph_id: query.graph },
-        ...(query.status && { status: query.status }),
-        limit: query.limit,
-        offset: query.offset,
+        metadata: { ...filter.metadata, graph_id: filter.graph },
+        ...(filter.status && { status: filter.status }),
+        ...(filter.id && { ids: [filter.id] }),
+        ...page,
         select: THREAD_FIELDS,
       },
       signal,
@@ -64,8 +65,8 @@ export const api = {
   updateState: (thread: string, body: { values: JsonObject; as_node?: string; checkpoint_id?: string }) =>
     post<{ checkpoint_id: string }>(`${threadPath(thread)}/state`, body),
 
-  runs: (thread: string, signal: AbortSignal, status?: RunStatus) =>
-    get<Run[]>(`${threadPath(thread)}/runs?limit=100${status ? `&status=${status}` : ""}`, signal),
+  runs: (thread: string, { limit, offset }: Page, signal: AbortSignal) =>
+    get<Run[]>(`${threadPath(thread)}/runs?limit=${limit}&offset=${offset}`, signal),
   run: (thread: string, run: string, signal: AbortSignal) => get<Run>(runPath(thread, run), signal),
   startRun: (thread: string, request: RunRequest) =>
     post<Run>(`${threadPath(thread)}/runs`, {

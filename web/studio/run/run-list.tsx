@@ -1,6 +1,10 @@
 import { type ReactElement, useMemo, useState } from "react";
 
+import { useDebounced } from "@/lib/use-debounced";
+import { useFetched } from "@/lib/use-fetched";
+import { Button } from "@/ui/button";
 import { Field } from "@/ui/field";
+import { Problem } from "@/ui/problem";
 import type { Run } from "@studio/api/types";
 import { usageText } from "@studio/chat/usage";
 import { brief } from "@studio/ui/json-view";
@@ -8,7 +12,8 @@ import { shortTime } from "@studio/ui/short-time";
 import { StatusBadge } from "@studio/ui/status-badge";
 
 import { usageByRun } from "./run-usage";
-import type { ThreadView } from "./use-thread";
+import { searchRuns } from "./search";
+import { RUNS, type ThreadView } from "./use-thread";
 
 /** The runs of the thread, newest first. Choosing one selects its last checkpoint. */
 export function RunList({
@@ -19,12 +24,22 @@ export function RunList({
   onSelect: (checkpoint: string) => void;
 }): ReactElement {
   const [query, setQuery] = useState("");
+  const [limit, setLimit] = useState(RUNS);
+  const sent = useDebounced(query.trim());
+  const thread = view?.thread.thread_id ?? "";
+  // The newest runs are loaded with the thread.
+  const isLoaded = sent === "" && limit === RUNS;
+  const searched = useFetched(
+    isLoaded ? null : `runs ${thread} ${limit} ${sent}`,
+    (signal) => searchRuns(thread, sent, limit, signal),
+    `${view?.runs[0]?.run_id} ${view?.runs[0]?.status}`,
+  );
   const checkpoints = view?.checkpoints;
   const usages = useMemo(() => usageByRun(checkpoints ?? []), [checkpoints]);
   if (!view || view.runs.length === 0) {
     return <p className="py-4 text-center text-sm text-dim">This thread has no runs yet.</p>;
   }
-  const found = view.runs.filter((it) => matches(it, query));
+  const found = isLoaded ? { items: view.runs, hasMore: view.runs.length === RUNS } : searched.value;
   return (
     <div className="space-y-3">
       <Field
@@ -32,10 +47,14 @@ export function RunList({
         type="search"
         placeholder="Input, status or id"
         value={query}
-        onChange={(event) => setQuery(event.target.value)}
+        onChange={(event) => {
+          setQuery(event.target.value);
+          setLimit(RUNS);
+        }}
       />
+      {searched.error !== null && <Problem title="The runs could not be loaded" error={searched.error} />}
       <ul className="divide-y divide-line">
-        {found.map((it) => {
+        {found?.items.map((it) => {
           const usage = usages.get(it.run_id);
           const last = view.checkpoints.findLast((checkpoint) => checkpoint.run === it.run_id);
           return (
@@ -59,7 +78,17 @@ export function RunList({
           );
         })}
       </ul>
-      {found.length === 0 && <p className="text-center text-sm text-dim">No run matches.</p>}
+      <p role="status" className="text-center text-sm text-dim">
+        {found === null && searched.error === null && "Searching…"}
+        {found?.items.length === 0 && "No run matches."}
+      </p>
+      {found?.hasMore && (
+        <div className="text-center">
+          <Button look="ghost" onClick={() => setLimit(limit + RUNS)}>
+            Older runs
+          </Button>
+        </div>
+      )}
     </div>
   );
 }
@@ -69,13 +98,4 @@ export function describe({ kwargs }: Run): string {
   if (kwargs.command) return `Answer: ${brief(kwargs.command["resume"] ?? kwargs.command)}`;
   if (kwargs.input !== null) return `Input: ${brief(kwargs.input)}`;
   return kwargs.checkpoint_id ? "Fork" : "Continued";
-}
-
-export function matches(run: Run, query: string): boolean {
-  const { input, command } = run.kwargs;
-  const text = `${run.status} ${run.run_id} ${JSON.stringify(input ?? command)}`.toLowerCase();
-  return query
-    .toLowerCase()
-    .split(/\s+/)
-    .every((word) => text.includes(word));
 }

@@ -16,7 +16,7 @@ interface Loaded {
   thread: Thread;
   /** Stored checkpoints, oldest first. */
   checkpoints: Checkpoint[];
-  /** Newest first. */
+  /** Up to `RUNS` runs, newest first. */
   runs: Run[];
 }
 
@@ -36,6 +36,9 @@ export interface UseThread {
   /** Loads the thread again. */
   refresh: () => void;
 }
+
+/** Number of runs that are loaded with a thread. */
+export const RUNS = 100;
 
 /** Interval at which the thread is checked for changes by other clients. */
 const POLL_MS = 3000;
@@ -129,7 +132,7 @@ export function useThread(id: string | null): UseThread {
 
 /** Loads the checkpoints after the runs, so that a run that has ended is never shown without its last checkpoint. */
 async function load(id: string, signal: AbortSignal): Promise<Loaded> {
-  const [thread, runs] = await Promise.all([api.thread(id, signal), api.runs(id, signal)]);
+  const [thread, runs] = await Promise.all([api.thread(id, signal), api.runs(id, { limit: RUNS, offset: 0 }, signal)]);
   const [history, state] = await Promise.all([api.history(id, signal), api.state(id, signal)]);
   const checkpoints = history
     .toReversed()

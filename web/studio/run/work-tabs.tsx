@@ -8,7 +8,7 @@ import { useStoredDraft } from "@studio/form/stored-draft";
 
 import { CustomEvents } from "./custom-events";
 import { RunList } from "./run-list";
-import type { ThreadView } from "./use-thread";
+import { RUNS, type ThreadView } from "./use-thread";
 
 interface Props {
   graph: string;
@@ -26,10 +26,11 @@ export function WorkTabs({ graph, schemas, view, form, chat, onSelect }: Props):
   const hasMessages =
     fields.some((it) => it.kind.type === "messages") || messagesIn(view?.head?.values ?? {}).length > 0;
   const custom = view?.live?.custom ?? [];
+  const count = view?.runs.length ?? 0;
   const tabs = [
     ...(hasMessages ? [{ id: "chat", title: "Chat" }] : []),
     { id: "input", title: "Input" },
-    { id: "runs", title: `Runs (${view?.runs.length ?? 0})` },
+    { id: "runs", title: `Runs (${count === RUNS ? `${RUNS}+` : count})` },
     ...(custom.length > 0 ? [{ id: "events", title: `Events (${custom.length})` }] : []),
   ];
   const current = tabs.some((it) => it.id === chosen) ? chosen! : tabs[0]!.id;

@@ -2,6 +2,7 @@
 
 import { ApiError } from "@/lib/http";
 import { api } from "@studio/api/client";
+import { hasWords } from "@studio/api/search-pages";
 import type { StoreItem } from "@studio/api/types";
 
 /** Number of items that are shown. */
@@ -24,9 +25,5 @@ export async function searchItems(namespace: string[], query: string, signal: Ab
 
 /** Returns the items that contain all words of the query. */
 export function withWords(items: readonly StoreItem[], query: string): StoreItem[] {
-  const words = query.toLowerCase().split(/\s+/);
-  return items.filter((it) => {
-    const text = `${it.key} ${JSON.stringify(it.value)}`.toLowerCase();
-    return words.every((word) => text.includes(word));
-  });
+  return items.filter((it) => hasWords(`${it.key} ${JSON.stringify(it.value)}`, query));
 }

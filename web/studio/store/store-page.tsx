@@ -4,6 +4,7 @@ import { type ReactElement, useState } from "react";
 import { useAction } from "@/actions/use-action";
 import { cn } from "@/lib/cn";
 import { when } from "@/lib/format";
+import { useDebounced } from "@/lib/use-debounced";
 import { useFetched } from "@/lib/use-fetched";
 import { Button } from "@/ui/button";
 import { Field } from "@/ui/field";
@@ -21,13 +22,14 @@ import { LIMIT, searchItems } from "./search";
 export function StorePage(): ReactElement {
   const [namespace, setNamespace] = useState<string[]>([]);
   const [query, setQuery] = useState("");
+  const sent = useDebounced(query);
   const [edits, setEdits] = useState(0);
   const [editing, setEditing] = useState<StoreItem | "new" | null>(null);
   const { busy, error: failure, run } = useAction();
   const namespaces = useFetched("namespaces", api.namespaces, edits);
   const items = useFetched(
-    `items ${JSON.stringify(namespace)} ${query}`,
-    (signal) => searchItems(namespace, query, signal),
+    `items ${JSON.stringify(namespace)} ${sent}`,
+    (signal) => searchItems(namespace, sent, signal),
     edits,
   );
   const shown = items.value;

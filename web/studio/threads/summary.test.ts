@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { matches, summaryOf, usageTextOf } from "./summary";
+import { summaryOf, usageTextOf } from "./summary";
 
 const thread = (values: object | null): never => ({ thread_id: "id-7", metadata: { by: "ann" }, values }) as never;
 
@@ -18,10 +18,4 @@ it("describes the tokens and the cost of a thread", () => {
   expect(usageTextOf(thread({ messages: messages.slice(1) }))).toBe("1 tokens in, 2 out");
   expect(usageTextOf(thread({ messages: [{ type: "human", content: "Hi" }] }))).toBeNull();
   expect(usageTextOf(thread(null))).toBeNull();
-});
-
-it("finds threads by words in their state, metadata and id", () => {
-  const one = thread({ topic: "Green glass" });
-  expect(["", "GLASS green", "id-7", "ann"].map((it) => matches(one, it))).toEqual([true, true, true, true]);
-  expect(matches(one, "green paper")).toBe(false);
 });

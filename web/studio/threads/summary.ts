@@ -23,12 +23,3 @@ export function usageTextOf(thread: Thread): string | null {
 function isEmpty(value: unknown): boolean {
   return value === null || value === "" || (typeof value === "object" && Object.keys(value).length === 0);
 }
-
-/** Returns whether the id or the state of a thread contains all words of the query. */
-export function matches(thread: Thread, query: string): boolean {
-  const text = `${thread.thread_id} ${JSON.stringify(thread.values)} ${JSON.stringify(thread.metadata)}`.toLowerCase();
-  return query
-    .toLowerCase()
-    .split(/\s+/)
-    .every((word) => text.includes(word));
-}

@@ -4,6 +4,7 @@ import { type ReactElement, type RefObject, useRef, useState } from "react";
 import { useAction } from "@/actions/use-action";
 import { cn } from "@/lib/cn";
 import { useMedia } from "@/lib/media";
+import { useDebounced } from "@/lib/use-debounced";
 import { useFetched } from "@/lib/use-fetched";
 import { Button } from "@/ui/button";
 import { Link } from "@/ui/link";
@@ -16,7 +17,8 @@ import { ConfirmButton } from "@/ui/confirm-button";
 import { shortTime } from "@studio/ui/short-time";
 import { StatusBadge } from "@studio/ui/status-badge";
 
-import { matches, summaryOf, usageTextOf } from "./summary";
+import { searchThreads } from "./search";
+import { summaryOf, usageTextOf } from "./summary";
 
 interface Props {
   /** Name of the graph in URLs. */
@@ -77,12 +79,12 @@ function List({
   const [limit, setLimit] = useState(PAGE);
   const [edits, setEdits] = useState(0);
   const { busy, error: failure, run } = useAction();
-  const { value: threads, error } = useFetched(
-    `threads ${graphId} ${status} ${limit}`,
-    (signal) => api.threads({ graph: graphId, status, limit, offset: 0 }, signal),
+  const sent = useDebounced(query.trim());
+  const { value: found, error } = useFetched(
+    `threads ${graphId} ${status} ${limit} ${sent}`,
+    (signal) => searchThreads({ graph: graphId, status, query: sent, limit }, signal),
     `${changed} ${edits}`,
   );
-  const found = (threads ?? []).filter((it) => matches(it, query));
   const copy = (thread: Thread): void =>
     run(async () => {
       const made = await api.copyThread(thread.thread_id);
@@ -103,8 +105,12 @@ function List({
           type="search"
           aria-label="Search the threads"
           placeholder="Search"
+          title="Words in the state, an id or its beginning, or metadata such as user=ann"
           value={query}
-          onChange={(event) => setQuery(event.target.value)}
+          onChange={(event) => {
+            setQuery(event.target.value);
+            setLimit(PAGE);
+          }}
           className={cn(control, "flex-1 placeholder:text-dim")}
         />
         <select
@@ -125,7 +131,7 @@ function List({
         </div>
       )}
       <ul className="max-h-[calc(100dvh-13rem)] space-y-0.5 overflow-auto p-1.5">
-        {found.map((it) => (
+        {found?.items.map((it) => (
           <li
             key={it.thread_id}
             className={cn("rounded-md", it.thread_id === current ? "bg-accent-soft" : "hover:bg-sunk")}
@@ -162,12 +168,12 @@ function List({
           </li>
         ))}
       </ul>
-      {threads && found.length === 0 && (
-        <p className="px-4 pb-4 text-center text-[13px] text-dim">
-          {threads.length === 0 ? "No threads yet. Start a run to create one." : "No thread matches."}
-        </p>
-      )}
-      {threads?.length === limit && (
+      <p role="status" className="px-4 text-center text-[13px] text-dim not-empty:pb-4">
+        {found === null && error === null && sent !== "" && "Searching…"}
+        {found?.items.length === 0 &&
+          (sent === "" && status === null ? "No threads yet. Start a run to create one." : "No thread matches.")}
+      </p>
+      {found?.hasMore && (
         <div className="border-t border-line p-2 text-center">
           <Button look="ghost" onClick={() => setLimit(limit + PAGE)}>
             Older threads

@@ -119,6 +119,13 @@ impl LiveRuns {
         }
     }
 
+    /// Keeps the events of an ended run that were read from the storage, unless they were already in memory.
+    pub(super) fn keep_stored(&mut self, run: Arc<LiveRun>) {
+        if run.has_ended() && !self.live.contains_key(&run.facts.run) {
+            self.keep_ended(run);
+        }
+    }
+
     /// Drops all data in memory of a thread that was deleted. Clients that read its events stay connected, because the
     /// thread may be created again.
     pub(super) fn forget_thread(&mut self, thread: Uuid) {

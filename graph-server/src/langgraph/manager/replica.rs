@@ -15,55 +15,16 @@ use crate::langgraph::{
     records::Thread,
     retry::retry,
     state_json::state_json,
-    storage::{Notice, SharedEvents},
+    storage::Notice,
 };
 
 impl Manager {
-    /// Adds the runs of other replicas to the event feed of a thread.
-    pub(super) async fn load_feed(
-        &self,
-        shared: &Arc<dyn SharedEvents>,
-        thread: Uuid,
-        feed: &ThreadFeed,
-    ) -> ApiResult<()> {
-        let _loading = feed.loading.lock().await;
-        if feed.is_loaded.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let mut earlier = self.runs_of_thread(shared, thread).await?;
-        // A run that is abandoned after this lock was acquired is removed from the feed again.
-        let _live_runs = self.lock();
-        let n_found = earlier.len();
-        earlier.retain(|it| it.has_ended() || !it.is_lost());
-        feed.is_loaded.store(earlier.len() == n_found, Ordering::Release);
-        feed.add_earlier(earlier);
-        Ok(())
-    }
-
-    /// Returns the recent runs of a thread that have started, on any replica.
-    async fn runs_of_thread(
-        &self,
-        shared: &Arc<dyn SharedEvents>,
-        thread: Uuid,
-    ) -> ApiResult<Vec<Arc<LiveRun>>> {
-        let mut runs = Vec::new();
-        for run in shared.runs_of_thread(thread).await? {
-            runs.extend(self.live_stored(run).await?);
-        }
-        Ok(runs)
-    }
-
     /// Loads an event feed again, in a separate task. Tries again after a failure while a client reads the feed.
-    fn reload_feed(
-        self: &Arc<Self>,
-        shared: &Arc<dyn SharedEvents>,
-        thread: Uuid,
-        feed: Arc<ThreadFeed>,
-    ) {
+    fn reload_feed(self: &Arc<Self>, thread: Uuid, feed: Arc<ThreadFeed>) {
         feed.is_loaded.store(false, Ordering::Release);
-        let (manager, shared) = (self.clone(), shared.clone());
+        let manager = self.clone();
         tokio::spawn(async move {
-            let load = || manager.load_feed(&shared, thread, &feed);
+            let load = || manager.load_feed(thread, &feed);
             let should_retry = |error: &ApiError| {
                 tracing::warn!(%thread, %error, "cannot read the runs of a thread; retrying");
                 feed.has_readers()
@@ -92,14 +53,14 @@ impl Manager {
         live.buffer.close();
     }
 
-    async fn handle_notice(self: &Arc<Self>, shared: &Arc<dyn SharedEvents>, notice: Notice) {
+    async fn handle_notice(self: &Arc<Self>, notice: Notice) {
         match notice {
             Notice::Events(run) => self.follow_soon(run),
             Notice::Started { thread, run } => {
                 self.lock().remove_unused(run);
                 let feed = self.lock().existing_feed(thread);
                 if let Some(feed) = feed {
-                    self.add_to_feed(shared, thread, feed, run).await;
+                    self.add_to_feed(thread, feed, run).await;
                 }
             }
             Notice::StateEdited(thread) => self.publish_current_state(thread).await,
@@ -115,7 +76,7 @@ impl Manager {
                 active.iter().for_each(|it| self.follow_soon(it.facts.run));
                 for (thread, feed) in feeds {
                     if feed.is_loaded.load(Ordering::Acquire) || feed.has_readers() {
-                        self.reload_feed(shared, thread, feed);
+                        self.reload_feed(thread, feed);
                     }
                 }
                 self.queue.changed().notify_one();
@@ -124,18 +85,12 @@ impl Manager {
     }
 
     /// Adds a run that was started to an event feed that contains the runs of other replicas or has readers.
-    async fn add_to_feed(
-        self: &Arc<Self>,
-        shared: &Arc<dyn SharedEvents>,
-        thread: Uuid,
-        feed: Arc<ThreadFeed>,
-        run: Uuid,
-    ) {
+    async fn add_to_feed(self: &Arc<Self>, thread: Uuid, feed: Arc<ThreadFeed>, run: Uuid) {
         // Waits until the feed is loaded, if it is being loaded.
         drop(feed.loading.lock().await);
         if !feed.is_loaded.load(Ordering::Acquire) {
             if feed.has_readers() {
-                self.reload_feed(shared, thread, feed);
+                self.reload_feed(thread, feed);
             }
             return;
         }
@@ -143,7 +98,7 @@ impl Manager {
             Ok(live) => live.into_iter().for_each(|it| feed.add(it)),
             Err(error) => {
                 tracing::warn!(%run, %error, "cannot follow a run; retrying");
-                self.reload_feed(shared, thread, feed);
+                self.reload_feed(thread, feed);
             }
         }
     }
@@ -200,9 +155,7 @@ pub(super) async fn follow(manager: Weak<Manager>, mut notices: broadcast::Recei
             Err(RecvError::Closed) => return,
         };
         let Some(manager) = manager.upgrade() else { return };
-        if let Some(shared) = manager.shared_events.clone() {
-            manager.handle_notice(&shared, notice).await;
-        }
+        manager.handle_notice(notice).await;
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use uuid::Uuid;
 
-use super::{LiveRun, Manager, RunResult};
+use super::{LiveRun, Manager, RunResult, ThreadFeed};
 use crate::langgraph::{
     error::ApiResult,
     records::Run,
@@ -31,6 +31,29 @@ impl Manager {
             self.lock().remove(run);
         }
         Ok(Some(live).filter(|it| is_active || it.has_ended()))
+    }
+
+    /// Adds the runs with stored events to the event feed of a thread.
+    pub(super) async fn load_feed(&self, thread: Uuid, feed: &ThreadFeed) -> ApiResult<()> {
+        let _loading = feed.loading.lock().await;
+        if feed.is_loaded.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut stored = Vec::new();
+        for run in self.event_log.runs_of_thread(thread).await? {
+            stored.extend(self.live_stored(run).await?);
+        }
+        // A run that is abandoned after this lock was acquired is removed from the feed again.
+        let mut live_runs = self.lock();
+        let n_found = stored.len();
+        stored.retain(|it| it.has_ended() || !it.is_lost());
+        feed.is_loaded.store(stored.len() == n_found, Ordering::Release);
+        feed.add_earlier(stored.clone());
+        // A feed of shared storage is dropped when its last reader disconnects.
+        if self.shared_events.is_none() {
+            stored.into_iter().for_each(|it| live_runs.keep_stored(it));
+        }
+        Ok(())
     }
 
     /// Takes over the execution of a claimed run, with the events that an earlier process has stored.

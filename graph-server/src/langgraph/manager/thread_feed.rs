@@ -25,9 +25,9 @@ pub(in crate::langgraph) struct ThreadFeed {
     pub(in crate::langgraph) runs: watch::Sender<Vec<Arc<LiveRun>>>,
     /// Recent edits of the state, oldest first.
     pub(super) updates: watch::Sender<Vec<Arc<StateUpdate>>>,
-    /// Whether the feed contains the runs of other replicas.
+    /// Whether the feed contains the stored runs: those of other replicas, and those from before a restart.
     pub(super) is_loaded: AtomicBool,
-    /// Locked while the runs of other replicas are read.
+    /// Locked while the stored runs are read.
     pub(super) loading: tokio::sync::Mutex<()>,
 }
 
@@ -81,12 +81,13 @@ impl ThreadFeed {
         following.peek().is_some() && following.all(|it| it.has_events_after(number))
     }
 
-    /// Adds runs that were started earlier, in the order of their events.
+    /// Adds runs that were started earlier, in the order of their events. Drops the oldest runs if there are too many.
     pub(super) fn add_earlier(&self, mut earlier: Vec<Arc<LiveRun>>) {
         self.runs.send_modify(|runs| {
             earlier.retain(|it| !runs.iter().any(|run| run.facts.run == it.facts.run));
             runs.append(&mut earlier);
             runs.sort_by_key(|it| it.buffer.first().map_or(u64::MAX, |it| it.seq));
+            runs.drain(..runs.len().saturating_sub(MAX_RUNS));
         });
     }
 

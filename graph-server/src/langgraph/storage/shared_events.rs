@@ -52,6 +52,9 @@ pub(in crate::langgraph) trait EventLog: fmt::Debug + Send + Sync {
     /// none.
     async fn read(&self, run: Uuid, after: u64) -> ApiResult<Vec<StoredEvent>>;
 
+    /// Returns the latest runs of a thread that have stored events or that another replica executes, oldest first.
+    async fn runs_of_thread(&self, thread: Uuid) -> ApiResult<Vec<Uuid>>;
+
     /// Deletes the events of a thread.
     async fn delete_thread(&self, thread: Uuid) -> ApiResult<()>;
 
@@ -71,9 +74,6 @@ pub(in crate::langgraph) trait SharedEvents: fmt::Debug + Send + Sync {
     /// Extends the leases on runs, given with the numbers of their claims. Returns the runs that this replica still
     /// holds, with the cancellations that were requested.
     async fn renew(&self, held: &[(Uuid, i64)]) -> ApiResult<Vec<(Uuid, Option<Cancellation>)>>;
-
-    /// Returns the runs of a thread that have stored events or are executing, oldest first.
-    async fn runs_of_thread(&self, thread: Uuid) -> ApiResult<Vec<Uuid>>;
 
     /// Sends a notice to all replicas.
     async fn announce(&self, notice: Notice) -> ApiResult<()>;

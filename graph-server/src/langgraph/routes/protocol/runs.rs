@@ -64,6 +64,8 @@ async fn create(
     let config = options.config.map(Value::Object).unwrap_or(Value::Null);
     body["assistant_id"] = json!(assistant);
     body["if_not_exists"] = json!("create");
+    // Clients of the protocol can continue every stream.
+    body["stream_resumable"] = json!(true);
     let configurable = &config["configurable"];
     body["checkpoint"] = json!({
         "checkpoint_ns": configurable["checkpoint_ns"],

@@ -73,10 +73,12 @@ async fn run(
     Body(body): Body<ChatRequest>,
 ) -> ApiResult<Response> {
     let conversation = Conversation::open(&manager, &assistant, &body.id).await?;
+    let on_disconnect = body.on_disconnect.unwrap_or(OnDisconnect::Cancel);
     let mut request = json!({
         "assistant_id": conversation.assistant.assistant_id,
         "if_not_exists": "create",
         "context": body.context,
+        "stream_resumable": on_disconnect == OnDisconnect::Continue,
     });
     // Answers of the assistant are part of the thread already.
     let sent = body.messages.iter().filter(|it| it["role"] != "assistant");
@@ -98,7 +100,6 @@ async fn run(
     }
     let request = serde_json::from_value(request).map_err(|error| ApiError::internal(&error))?;
     let (_, live) = create_run(&manager, Some(conversation.thread), &request).await?;
-    let on_disconnect = body.on_disconnect.unwrap_or(OnDisconnect::Cancel);
     Ok(stream(&live, CancelOnDrop::new(&manager, &live, on_disconnect)))
 }
 

@@ -54,6 +54,20 @@ impl EventLog for PostgresStorage {
         rows.iter().map(event).collect()
     }
 
+    async fn runs_of_thread(&self, thread: Uuid) -> ApiResult<Vec<Uuid>> {
+        let select = "
+            SELECT run FROM (
+                SELECT run, min(seq) AS seq FROM graph_server.event WHERE thread = $1 GROUP BY run
+                UNION ALL
+                SELECT run, NULL FROM graph_server.queue q
+                WHERE thread = $1 AND holder IS NOT NULL AND NOT ending
+                    AND NOT EXISTS (SELECT FROM graph_server.event e WHERE e.run = q.run)
+                ORDER BY seq DESC NULLS FIRST LIMIT $2
+            ) recent ORDER BY seq NULLS LAST";
+        let rows = self.query(select, &[&thread.to_string(), &MAX_RUNS]).await?;
+        rows.iter().map(|row| uuid_at(row, 0)).collect()
+    }
+
     async fn delete_thread(&self, thread: Uuid) -> ApiResult<()> {
         let delete = "DELETE FROM graph_server.event WHERE thread = $1";
         self.query(delete, &[&thread.to_string()]).await.map(drop)
@@ -89,20 +103,6 @@ impl SharedEvents for PostgresStorage {
         let rows = self.query(update, &[&runs, &fences, &LEASE.as_secs_f64()]).await?;
         let renewed = |row: &Row| Ok((uuid_at(row, 0)?, cancellation_at(row, 1)?));
         rows.iter().map(renewed).collect()
-    }
-
-    async fn runs_of_thread(&self, thread: Uuid) -> ApiResult<Vec<Uuid>> {
-        let select = "
-            SELECT run FROM (
-                SELECT run, min(seq) AS seq FROM graph_server.event WHERE thread = $1 GROUP BY run
-                UNION ALL
-                SELECT run, NULL FROM graph_server.queue q
-                WHERE thread = $1 AND holder IS NOT NULL AND NOT ending
-                    AND NOT EXISTS (SELECT FROM graph_server.event e WHERE e.run = q.run)
-                ORDER BY seq DESC NULLS FIRST LIMIT $2
-            ) recent ORDER BY seq NULLS LAST";
-        let rows = self.query(select, &[&thread.to_string(), &MAX_RUNS]).await?;
-        rows.iter().map(|row| uuid_at(row, 0)).collect()
     }
 
     async fn announce(&self, notice: Notice) -> ApiResult<()> {

@@ -15,6 +15,8 @@ use crate::langgraph::{
 const PAGE: i64 = 500;
 /// Time for which the events of an ended run are kept, in seconds.
 const RETENTION_SECONDS: i64 = 3600;
+/// Maximum number of recent runs of a thread whose events are read.
+const MAX_RUNS: i64 = 16;
 
 /// The last row of a run that has ended contains its output instead of an event.
 const SCHEMA: &str = "
@@ -27,7 +29,7 @@ CREATE TABLE IF NOT EXISTS events (
     created_at INTEGER NOT NULL DEFAULT (unixepoch()),
     PRIMARY KEY (run, seq)
 ) STRICT;
-CREATE INDEX IF NOT EXISTS events_by_thread ON events (thread);
+CREATE INDEX IF NOT EXISTS events_by_thread ON events (thread, run, seq);
 CREATE INDEX IF NOT EXISTS events_by_end ON events (created_at) WHERE output IS NOT NULL;";
 
 /// Creates the table, and deletes the events of runs whose end was not stored because the process was killed.
@@ -98,6 +100,23 @@ impl EventLog for SqliteDocuments {
             });
         }
         Ok(events)
+    }
+
+    async fn runs_of_thread(&self, thread: Uuid) -> ApiResult<Vec<Uuid>> {
+        let connection = self.lock();
+        let mut statement = connection.prepare_cached(
+            "SELECT run FROM (\
+                 SELECT run, min(seq) AS first FROM events WHERE thread = ?1 \
+                 GROUP BY run ORDER BY first DESC LIMIT ?2\
+             ) ORDER BY first",
+        )?;
+        let mut rows = statement.query(params![thread.to_string(), MAX_RUNS])?;
+        let mut runs = Vec::new();
+        while let Some(row) = rows.next()? {
+            let run: String = row.get(0)?;
+            runs.push(Uuid::parse_str(&run).map_err(|error| ApiError::internal(&error))?);
+        }
+        Ok(runs)
     }
 
     async fn delete_thread(&self, thread: Uuid) -> ApiResult<()> {
