@@ -1,7 +1,7 @@
 //! Recognises refusals: texts with which a model says that it does not do what it was asked for.
 //!
-//! Debates contain sentences such as "I cannot answer the critic's second point" too. A text therefore counts as a refusal
-//! only if it is short, cites no findings, and refuses a request at its beginning.
+//! Debates also contain sentences such as "I cannot answer the critic's second point". Therefore a text counts as a
+//! refusal only if it is short, cites no findings, and refuses a request in its first two sentences.
 
 use serde_json::Value;
 
