@@ -11,10 +11,11 @@ use crate::finding::find_citations;
 const MAX_BYTES: usize = 600;
 
 /// Starts of clauses with which models refuse to answer. A start comes before its own prefixes.
-const STARTS: [&str; 14] = [
-    "i can't ", "i cannot ", "i can not ", "i won't be able to ", "i won't ", "i am unable to ",
-    "i am not able to ", "i am not comfortable ", "i must decline to ", "i must decline ",
-    "i have to decline to ", "i have to decline ", "i refuse to ", "i decline to ",
+const STARTS: [&str; 16] = [
+    "i can't ", "i cannot ", "i can not ", "i won't be able to ", "i won't ",
+    "i will not be able to ", "i will not ", "i am unable to ", "i am not able to ",
+    "i am not comfortable ", "i must decline to ", "i must decline ", "i have to decline to ",
+    "i have to decline ", "i refuse to ", "i decline to ",
 ];
 
 /// Words that follow one of the [`STARTS`] if the clause can refuse a request, as opposed to, for example, "I cannot
@@ -145,6 +146,7 @@ mod tests {
             "\n\n**I can't help.**",
             "I am unable to provide financial advice.",
             "Sorry! I won't answer that.",
+            "I will not help with that.",
             "As an AI, I cannot generate strategic recommendations.",
             "I'm not comfortable providing investment advice.",
             "I must decline to participate in this debate.",
@@ -174,6 +176,7 @@ mod tests {
             "AI cannot help a retailer without data. Hyundai won't provide that.",
             "I cannot provide a source for the growth rate, so I withdraw it.",
             "I cannot answer the critic's second point from the filings.",
+            "I will not give a higher score, because the margin falls.",
             "I won't engage in speculation about the next chief executive.",
             "My guidelines for leverage allow twice the cash flow.",
             "Our content policies cost us advertisers.",
