@@ -11,7 +11,7 @@ use crate::{
     score::{MakerScore, complete_part},
 };
 
-use refusal::{is_refusal, is_refusal_in_fields};
+use refusal::is_refusal;
 
 /// Maximum length of an answer, in bytes. It is far above the token limits of the agents, and low enough that the
 /// transcript of a whole debate fits into one call.
@@ -28,7 +28,7 @@ pub(crate) fn problem(request: &Request, text: &str) -> Option<String> {
     } else if text.len() > MAX_ANSWER_BYTES {
         let (size, limit) = (text.len() >> 10, MAX_ANSWER_BYTES >> 10);
         Some(format!("the answer is {size} KiB long, more than the limit of {limit} KiB"))
-    } else if is_refusal(text) || (request.schema.is_some() && is_refusal_in_fields(text)) {
+    } else if is_refusal(text, request.schema.is_some()) {
         let start: String = text.trim().chars().take(80).collect();
         Some(format!("the model refused to answer: {start:?}"))
     } else if repeats_prompt(request, text) {

@@ -8,11 +8,15 @@ pub const RESPONSE_LIMITS: Limits = Limits { body_bytes: 4 << 20, event_bytes: 1
 /// Minimum length of API keys that are redacted, in bytes.
 const MIN_REDACTED_KEY: usize = 8;
 
+/// Maximum length of API keys that count as words, in bytes. Longer ones, such as a passphrase, do not occur in ordinary
+/// text.
+const MAX_WORD: usize = 24;
+
 /// Returns whether an API key is redacted in the files of a run. A short key and a word such as `findings` are not,
 /// because they occur in ordinary text and in the format of the answers.
 pub(super) fn is_redacted(key: &str) -> bool {
     let is_word = key.bytes().all(|it| it.is_ascii_lowercase() || matches!(it, b'_' | b'-'));
-    key.len() >= MIN_REDACTED_KEY && !is_word
+    key.len() >= MIN_REDACTED_KEY && !(is_word && key.len() <= MAX_WORD)
 }
 
 /// Time limits and retries of calls. They do not change the result of a run that completes.
@@ -34,6 +38,7 @@ mod tests {
             ("sk-0123456789", true),
             ("Zm9vYmFyYmF6", true),
             ("correct horse 7", true),
+            ("correct-horse-battery-staple", true),
             ("e", false),
             ("sk-1234", false),
             ("findings", false),

@@ -90,6 +90,7 @@ fn last_number_of_an_answer_that_is_cut_off_is_not_used() {
     check(complete_part(cut, true), "nothing");
     check(complete_part(&format!("{cut}0, \"reason"), true), "8 7 6 10 by Regex");
     check(complete_part(&format!("{cut}, \"reasoning\": \"r\"}}"), true), "8 7 6 1 by Schema");
+    check(complete_part(&format!("Scores: {cut}}}"), true), "8 7 6 1 by JsonExtracted");
     assert_eq!(complete_part(cut, false), cut);
 }
 

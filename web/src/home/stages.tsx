@@ -19,7 +19,7 @@ export function Stages({ setup }: { setup: Setup }): ReactElement {
     ],
     [
       "Ranking",
-      `The debate is scored on ${counted(metrics.length, "metric")}. The best ${counted(top_k, "move", ["is", "are"])} recommended, with an assessment of how reliable that is.`,
+      `Each move is scored on ${counted(metrics.length, "metric")}. The best ${counted(top_k, "move", ["is", "are"])} recommended, with an assessment of how reliable that is.`,
     ],
   ];
   return (
