@@ -69,6 +69,7 @@ impl Engine {
         self.drop_committed_records(&tasks);
         self.persist(committed.changes, committed.affected).await?;
         if self.stops_at(&self.stop_after, &tasks) {
+            // The event of the checkpoint contains the tasks of the next step.
             let next = self.plan()?;
             self.publish_checkpoint(|| self.names_and_ids(&next)).await;
             return Ok(self.stop(StopReason::After).await);

@@ -62,7 +62,7 @@ pub struct AccessRequest<'a> {
     /// request names none, or is not about the store.
     pub namespace: &'a [String],
     /// JSON body of the request, with fields such as `metadata` and `assistant_id`. Null if the request has no JSON body.
-    /// In a request to start several runs, the parameters of one of them.
+    /// In a request to start several runs, the parameters of one of them, with its `thread_id` if it names a thread.
     pub body: &'a Value,
 }
 

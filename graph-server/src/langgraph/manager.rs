@@ -142,7 +142,7 @@ impl Manager {
         let _ = self.shutting_down.subscribe().wait_for(|it| *it).await;
     }
 
-    /// Returns a run whose events can be read: it is active or ended recently.
+    /// Returns a run whose events can be read, if the client sees it: it is active, or its events are in memory or stored.
     pub(super) async fn live(&self, run: Uuid) -> ApiResult<Option<Arc<LiveRun>>> {
         let live = self.live_stored(run).await?;
         let Some(live) = live.filter(|it| it.is_visible(self.database.view())) else {

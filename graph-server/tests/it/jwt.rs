@@ -186,6 +186,14 @@ async fn keys_for_encryption_verify_no_tokens() {
     let mut key = rsa_key(rsa::MODULUS);
     key["use"] = json!("sig");
     assert!(owner(&one_key(key), &token).await.is_some());
+    for curve in curve_keys() {
+        let token = curve.token(&claims());
+        for (name, is_accepted) in [(curve.algorithm, true), ("ECDH-ES", false)] {
+            let mut key = curve.jwk.clone();
+            key["alg"] = json!(name);
+            assert_eq!(owner(&one_key(key), &token).await.is_some(), is_accepted, "{name}");
+        }
+    }
 }
 
 #[tokio::test]

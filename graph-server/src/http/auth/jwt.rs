@@ -182,8 +182,9 @@ fn algorithms(jwk: &Jwk) -> Vec<Algorithm> {
     if jwk.common.public_key_use == Some(PublicKeyUse::Encryption) {
         return Vec::new();
     }
+    let named = jwk.common.key_algorithm;
     match &jwk.algorithm {
-        AlgorithmParameters::RSA(_) => match jwk.common.key_algorithm {
+        AlgorithmParameters::RSA(_) => match named {
             None => vec![Algorithm::RS256, Algorithm::RS384, Algorithm::RS512],
             Some(KeyAlgorithm::RS256) => vec![Algorithm::RS256],
             Some(KeyAlgorithm::RS384) => vec![Algorithm::RS384],
@@ -193,12 +194,15 @@ fn algorithms(jwk: &Jwk) -> Vec<Algorithm> {
             Some(KeyAlgorithm::PS512) => vec![Algorithm::PS512],
             Some(_) => Vec::new(),
         },
-        AlgorithmParameters::EllipticCurve(key) => match key.curve {
-            EllipticCurve::P256 => vec![Algorithm::ES256],
-            EllipticCurve::P384 => vec![Algorithm::ES384],
+        AlgorithmParameters::EllipticCurve(key) => match (&key.curve, named) {
+            (EllipticCurve::P256, None | Some(KeyAlgorithm::ES256)) => vec![Algorithm::ES256],
+            (EllipticCurve::P384, None | Some(KeyAlgorithm::ES384)) => vec![Algorithm::ES384],
             _ => Vec::new(),
         },
-        AlgorithmParameters::OctetKeyPair(_) => vec![Algorithm::EdDSA],
+        AlgorithmParameters::OctetKeyPair(_) => match named {
+            None | Some(KeyAlgorithm::EdDSA) => vec![Algorithm::EdDSA],
+            Some(_) => Vec::new(),
+        },
         _ => Vec::new(),
     }
 }

@@ -35,6 +35,14 @@ impl LiveRuns {
         self.live.entry(run.run_id).or_insert_with(new).clone()
     }
 
+    /// Returns a run that has ended, without adding it. If it were added before its end is read, another request could find
+    /// it, and wait for an end that has passed.
+    pub(super) fn unlisted(&self, run: &Run, owner: Option<String>) -> Arc<LiveRun> {
+        let feed = self.existing_feed(run.thread_id);
+        let counter = feed.map(|it| it.counter.clone()).unwrap_or_default();
+        Arc::new(LiveRun::new(run, owner, counter))
+    }
+
     /// Returns the runs that have not ended.
     pub(super) fn active(&self) -> Vec<Arc<LiveRun>> {
         self.live.values().filter(|it| !it.has_ended()).cloned().collect()

@@ -22,14 +22,18 @@ impl Manager {
         let id = run.to_string();
         let Some(stored) = self.database.get::<Run>(&id).await? else { return Ok(None) };
         let owner = self.database.owner_of::<Run>(&id).await?.flatten();
-        let live = self.lock().add(&stored, owner);
-        self.follow_run(&live).await?;
-        // The events of a run that ended long ago are deleted.
         let is_active = stored.status.is_active()
             || self.queue.active_runs(Some(stored.thread_id)).await?.iter().any(|it| it.run == run);
-        if live.has_ended() || !is_active {
+        let live = match is_active {
+            true => self.lock().add(&stored, owner),
+            false => self.lock().unlisted(&stored, owner),
+        };
+        self.follow_run(&live).await?;
+        // The run has ended on another replica in the meantime.
+        if is_active && live.has_ended() && !live.is_executing() {
             self.lock().remove(run);
         }
+        // The events of a run that ended long ago are deleted.
         Ok(Some(live).filter(|it| is_active || it.has_ended()))
     }
 
