@@ -2,7 +2,7 @@
 //! connection. The network between the server and the load balancer can fail.
 
 use std::{
-    error::Error,
+    io,
     net::SocketAddr,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -62,19 +62,17 @@ impl Workers {
     }
 
     /// Passes a request to a worker, on a new connection.
-    async fn call(
-        &self,
-        request: Request<Incoming>,
-    ) -> Result<Response<Incoming>, Box<dyn Error + Send + Sync>> {
-        let io = TokioIo::new(self.connect().await?);
-        let (mut worker, connection) =
-            client::conn::http2::handshake(TokioExecutor::new(), io).await?;
+    async fn call(&self, request: Request<Incoming>) -> io::Result<Response<Incoming>> {
+        let worker = TokioIo::new(self.connect().await?);
+        let (mut worker, connection) = client::conn::http2::handshake(TokioExecutor::new(), worker)
+            .await
+            .map_err(io::Error::other)?;
         tokio::spawn(async move { drop(connection.await) });
-        Ok(worker.send_request(request).await?)
+        worker.send_request(request).await.map_err(io::Error::other)
     }
 
     /// Connects to the next worker that accepts the connection.
-    async fn connect(&self) -> Result<TcpStream, &'static str> {
+    async fn connect(&self) -> io::Result<TcpStream> {
         let addresses = {
             let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
             if !addresses.is_empty() {
@@ -87,7 +85,7 @@ impl Workers {
                 return Ok(worker);
             }
         }
-        Err("no worker is listening")
+        Err(io::Error::other("no worker is listening"))
     }
 }
 
