@@ -429,9 +429,14 @@ async fn the_manifest_lists_models_and_prompt_hashes() {
     let (model_override, _) = failing_model(|_| false);
     let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
     let text = report.markdown();
-    for role in ["critic", "D1", "D1 scoring", "analyst_1"] {
-        let line = format!("| model of {role} | groq/openai/gpt-oss-20b, temperature ");
-        assert!(text.contains(&line), "{role}");
+    for (role, name) in [
+        ("critic", "Critic"),
+        ("D1", "Growth Strategist"),
+        ("D1 scoring", "Growth Strategist, scoring"),
+        ("analyst_1", "Capital steward"),
+    ] {
+        let line = format!("| model of {name} | groq/openai/gpt-oss-20b, temperature ");
+        assert!(text.contains(&line), "{role}: {text}");
         let model = &run.manifest().models[role];
         assert!(model.max_tokens > 0 && model.temperature >= 0.0, "{model:?}");
     }
