@@ -8,6 +8,7 @@ use super::{
     item::{Body, Item, MessageItem, RunFacts},
     json::{interrupts_json, message_metadata, writes_json},
     message::complete_fields,
+    progress::Progress,
     tool_event::tool_events,
     tracing_event::tracing_events,
 };
@@ -35,11 +36,12 @@ pub(in crate::langgraph) struct WireEvent {
     pub(in crate::langgraph) data: Value,
 }
 
-/// Encodes an event.
-pub(in crate::langgraph) fn encode(
+/// Encodes an event. `progress` contains the event and the earlier events of the run.
+pub(super) fn encode(
     item: &Item,
     selection: &Selection,
     run: &RunFacts,
+    progress: &Progress,
 ) -> Vec<WireEvent> {
     let namespace = namespace_of(&item.body);
     if !namespace.is_empty() && !selection.subgraphs {
@@ -109,7 +111,9 @@ pub(in crate::langgraph) fn encode(
                     .for_each(|it| send("tools", &suffix, it.to_json()));
             }
             (Mode::Events, _) => {
-                tracing_events(item, run).into_iter().for_each(|it| send("events", "", it));
+                tracing_events(item, run, progress)
+                    .into_iter()
+                    .for_each(|it| send("events", "", it));
             }
             _ => {}
         }

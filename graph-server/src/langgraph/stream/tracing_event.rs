@@ -7,16 +7,17 @@ use super::{
     item::{Body, Item, MessageItem, Origin, RunFacts},
     json::{message_metadata, writes_json},
     message::complete_fields,
+    progress::Progress,
     tool_event::{ToolEvent, tool_events},
 };
 use crate::langgraph::id::wire_id;
 
 /// Converts an event of a run to tracing events.
-pub(super) fn tracing_events(item: &Item, run: &RunFacts) -> Vec<Value> {
+pub(super) fn tracing_events(item: &Item, run: &RunFacts, progress: &Progress) -> Vec<Value> {
     match &item.body {
         Body::Started(input) => vec![of_graph("on_chain_start", &json!({ "input": input }), run)],
         Body::Finished(output) => vec![of_graph("on_chain_end", &json!({ "output": output }), run)],
-        Body::Engine(event) => of_node(event, run),
+        Body::Engine(event) => of_node(event, run, progress),
         Body::Message(message) => of_model(message, run),
         Body::MessageEnd(message) => model_end(message, run),
         Body::Interrupted { .. } | Body::Failed(_) => Vec::new(),
@@ -35,7 +36,7 @@ fn of_graph(event: &str, data: &Value, run: &RunFacts) -> Value {
     })
 }
 
-fn of_node(event: &Event, run: &RunFacts) -> Vec<Value> {
+fn of_node(event: &Event, run: &RunFacts, progress: &Progress) -> Vec<Value> {
     let (Some(task), Some(node)) = (event.task, event.node.as_deref()) else { return Vec::new() };
     let origin = Origin {
         namespace: event.namespace.clone(),
@@ -57,9 +58,13 @@ fn of_node(event: &Event, run: &RunFacts) -> Vec<Value> {
             if interrupts.is_empty() =>
         {
             let output = writes_json(writes);
+            let mut end = json!({ "output": output });
+            if let Some(input) = progress.input(&origin.namespace, &origin.task) {
+                end["input"] = complete_fields(input.clone());
+            }
             vec![
                 traced("on_chain_stream", json!({ "chunk": output })),
-                traced("on_chain_end", json!({ "output": output })),
+                traced("on_chain_end", end),
             ]
         }
         EventKind::Custom(value) => vec![traced("on_custom_event", value.clone())],

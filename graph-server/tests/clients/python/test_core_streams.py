@@ -74,6 +74,8 @@ async def test_mode_events(client):
     assert found[0]["event"] == "on_chain_start" and found[-1]["event"] == "on_chain_end"
     assert [it["name"] for it in found if it["event"] == "on_chain_start"][1:] == ["a", "b"]
     assert found[-1]["data"]["output"] == TINY_RESULT
+    ended = [it for it in found if it["event"] == "on_chain_end" and it["name"] == "b"]
+    assert [it["data"]["input"] for it in ended] == [{"value": "xa", "log": ["a"], "count": 1}]
 
 
 async def test_events_end_only_the_nodes_that_have_finished(client):

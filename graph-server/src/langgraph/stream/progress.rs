@@ -1,0 +1,69 @@
+//! The progress of a run: earlier events that later events refer to.
+
+use std::{collections::HashMap, sync::Arc};
+
+use graph_core::{Event, EventKind};
+use serde_json::Value;
+
+use super::item::{Body, Item};
+use crate::langgraph::id::wire_id;
+
+/// The progress of the graphs of a run.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Progress of each graph that is running, by namespace.
+    graphs: HashMap<Arc<str>, GraphProgress>,
+}
+
+/// The progress of a graph.
+#[derive(Debug, Default)]
+struct GraphProgress {
+    /// Number of the step that started last.
+    step: i64,
+    /// Start events of the step's tasks, by the ids of the tasks on the wire.
+    tasks: HashMap<String, Arc<Item>>,
+}
+
+impl Progress {
+    /// Adds the next event of the run.
+    pub(super) fn add(&mut self, item: &Arc<Item>) {
+        let Body::Engine(event) = &item.body else { return };
+        if let (EventKind::TaskStarted { .. }, Some(task)) = (&event.kind, event.task) {
+            self.step_of(event).tasks.insert(wire_id(task), item.clone());
+        }
+    }
+
+    /// Returns the input of a task of the current step of a graph.
+    pub(super) fn input(&self, namespace: &str, task: &str) -> Option<&Value> {
+        let Body::Engine(event) = &self.graphs.get(namespace)?.tasks.get(task)?.body else {
+            return None;
+        };
+        match &event.kind {
+            EventKind::TaskStarted { input, .. } => Some(input),
+            _ => None,
+        }
+    }
+
+    /// Returns the progress of a graph whose task has started. If the task is the first of a step, drops the tasks of the
+    /// earlier step with their subgraphs.
+    fn step_of(&mut self, event: &Event) -> &mut GraphProgress {
+        let outer = &event.namespace;
+        if self.graphs.get(outer).is_some_and(|it| it.step != event.step) {
+            self.graphs.retain(|it, _| !is_inside(it, outer));
+        }
+        let graph = self.graphs.entry(outer.clone()).or_default();
+        if graph.step != event.step {
+            *graph = GraphProgress { step: event.step, ..GraphProgress::default() };
+        }
+        graph
+    }
+}
+
+/// Returns whether the graph with the namespace `inner` is a direct or indirect subgraph of the one with `outer`.
+fn is_inside(inner: &str, outer: &str) -> bool {
+    match inner.strip_prefix(outer) {
+        Some(rest) if outer.is_empty() => !rest.is_empty(),
+        Some(rest) => rest.starts_with('|'),
+        None => false,
+    }
+}
