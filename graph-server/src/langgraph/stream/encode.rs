@@ -44,12 +44,13 @@ pub(super) fn encode(
     progress: &Progress,
 ) -> Vec<WireEvent> {
     let namespace = namespace_of(&item.body);
-    if !namespace.is_empty() && !selection.subgraphs {
-        // As in LangGraph, messages of subgraphs are part of every stream.
-        if !matches!(item.body, Body::Message(_)) {
-            return Vec::new();
-        }
-    }
+    // As in LangGraph, messages and tracing events of subgraphs are part of every stream.
+    let is_selected = |mode: &&Mode| {
+        namespace.is_empty()
+            || selection.subgraphs
+            || **mode == Mode::Events
+            || matches!(item.body, Body::Message(_))
+    };
     let suffix = match namespace.is_empty() || !selection.subgraphs {
         true => String::new(),
         false => format!("|{}", wire_namespace(namespace)),
@@ -66,7 +67,7 @@ pub(super) fn encode(
         Body::Failed(error) => send("error", "", json!(error)),
         _ => {}
     }
-    for mode in &selection.modes {
+    for mode in selection.modes.iter().filter(is_selected) {
         match (mode, &item.body) {
             (Mode::Values, Body::Engine(event)) => {
                 if let EventKind::Values(values) = &event.kind {

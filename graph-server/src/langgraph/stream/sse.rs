@@ -44,7 +44,14 @@ impl RunEvents {
         facts: Arc<RunFacts>,
         seen: Option<EventId>,
     ) -> Self {
-        Self { reader, selection, facts, seen, progress: Progress::default(), ready: VecDeque::new() }
+        Self {
+            reader,
+            selection,
+            facts,
+            seen,
+            progress: Progress::default(),
+            ready: VecDeque::new(),
+        }
     }
 
     /// Waits for the next event. Returns `None` at the end of the run.

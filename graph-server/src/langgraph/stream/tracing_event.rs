@@ -10,7 +10,7 @@ use super::{
     progress::Progress,
     tool_event::{ToolEvent, tool_events},
 };
-use crate::langgraph::id::wire_id;
+use crate::langgraph::id::{wire_id, wire_namespace};
 
 /// Converts an event of a run to tracing events.
 pub(super) fn tracing_events(item: &Item, run: &RunFacts, progress: &Progress) -> Vec<Value> {
@@ -62,10 +62,7 @@ fn of_node(event: &Event, run: &RunFacts, progress: &Progress) -> Vec<Value> {
             if let Some(input) = progress.input(&origin.namespace, &origin.task) {
                 end["input"] = complete_fields(input.clone());
             }
-            vec![
-                traced("on_chain_stream", json!({ "chunk": output })),
-                traced("on_chain_end", end),
-            ]
+            vec![traced("on_chain_stream", json!({ "chunk": output })), traced("on_chain_end", end)]
         }
         EventKind::Custom(value) => vec![traced("on_custom_event", value.clone())],
         _ => Vec::new(),
@@ -117,11 +114,14 @@ fn of_tools(message: &MessageItem, run: &RunFacts) -> Vec<Value> {
 }
 
 fn of_task(event: &str, name: &str, origin: &Origin, run: &RunFacts, data: &Value) -> Value {
+    let namespace = wire_namespace(&origin.namespace);
+    let enclosing = namespace.split('|').filter_map(|it| Some(it.split_once(':')?.1.to_owned()));
+    let parents: Vec<_> = [run.run.to_string()].into_iter().chain(enclosing).collect();
     json!({
         "event": event,
         "name": name,
         "run_id": origin.task,
-        "parent_ids": [run.run],
+        "parent_ids": parents,
         "tags": run.tags,
         "metadata": message_metadata(origin, run),
         "data": data,
