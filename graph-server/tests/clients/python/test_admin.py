@@ -30,6 +30,19 @@ async def test_assistant_applies_its_context(client):
     assert await client.assistants.count(metadata={"team": name}) == 1
 
 
+async def test_runs_take_their_configuration_from_the_assistant(client):
+    config = {"tags": ["nightly"], "recursion_limit": 7}
+    assistant = (await client.assistants.create("ctx", config, context={"greeting": "hey"}))["assistant_id"]
+    thread = await new_thread(client)
+    run = await client.runs.create(thread, assistant, input={"name": "bob"})
+    assert (run["kwargs"]["config"]["tags"], run["kwargs"]["config"]["recursion_limit"]) == (["nightly"], 7)
+    assert run["kwargs"]["config"]["configurable"]["greeting"] == "hey" and run["kwargs"]["context"] == {"greeting": "hey"}
+    await client.runs.join(thread, run["run_id"])
+    assert (await client.threads.get_state(thread))["metadata"]["greeting"] == "hey"
+    own = await client.runs.create(thread, assistant, input={"name": "bob"}, config={"tags": ["own"]})
+    assert own["kwargs"]["config"]["tags"] == ["own"]
+
+
 async def test_assistant_id_can_be_chosen_once(client):
     assistant = str(uuid.uuid4())
     await client.assistants.create("tiny", assistant_id=assistant, name="first")

@@ -85,11 +85,12 @@ async def test_events_end_only_the_nodes_that_have_finished(client):
 
 
 async def test_events_contain_the_nodes_of_subgraphs(client):
+    nodes = ["p0", "child", "c1", "c2", "p9"]
     for subgraphs in (False, True):
         parts = await stream(client, "parent", {"log": []}, stream_mode="events", stream_subgraphs=subgraphs)
         assert {it.event for it in parts} == {"metadata", "events"}
         started = [it for it in data_of(parts, "events") if it["event"] == "on_chain_start"]
-        assert [it["name"] for it in started if it["name"] in ("p0", "child", "c1", "c2", "p9")] == ["p0", "child", "c1", "c2", "p9"]
+        assert [it["name"] for it in started if it["name"] in nodes] == nodes
         ids = {it["name"]: it["run_id"] for it in started}
         (parents,) = [it["parent_ids"] for it in started if it["name"] == "c1"]
         assert parents[:2] == [ids["parent"], ids["child"]]
