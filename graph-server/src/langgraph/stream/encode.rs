@@ -92,10 +92,14 @@ pub(super) fn encode(
                 task(event, run).into_iter().for_each(|(_, it)| send("tasks", &suffix, it));
             }
             (Mode::Checkpoints, Body::Engine(event)) => {
-                checkpoint(event, run).into_iter().for_each(|it| send("checkpoints", &suffix, it));
+                checkpoint(event, run, progress)
+                    .into_iter()
+                    .for_each(|it| send("checkpoints", &suffix, it));
             }
             (Mode::Debug, Body::Engine(event)) => {
-                debug(event, item, run).into_iter().for_each(|it| send("debug", &suffix, it));
+                debug(event, item, run, progress)
+                    .into_iter()
+                    .for_each(|it| send("debug", &suffix, it));
             }
             (Mode::MessagesTuple, Body::Message(message)) => {
                 let metadata = message_metadata(&message.origin, run);
@@ -194,8 +198,8 @@ pub(super) fn task(event: &Event, run: &RunFacts) -> Option<(&'static str, Value
 }
 
 /// Encodes an event for the `debug` stream.
-fn debug(event: &Event, item: &Item, run: &RunFacts) -> Option<Value> {
-    let (kind, payload) = match checkpoint(event, run) {
+fn debug(event: &Event, item: &Item, run: &RunFacts, progress: &Progress) -> Option<Value> {
+    let (kind, payload) = match checkpoint(event, run, progress) {
         Some(checkpoint) => ("checkpoint", with_references(checkpoint)),
         None => task(event, run)?,
     };

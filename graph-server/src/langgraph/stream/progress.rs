@@ -1,8 +1,11 @@
 //! The progress of a run: earlier events that later events refer to.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
-use graph_core::{Event, EventKind};
+use graph_core::{Event, EventKind, checkpoint::CheckpointId};
 use serde_json::Value;
 
 use super::item::{Body, Item};
@@ -22,15 +25,32 @@ struct GraphProgress {
     step: i64,
     /// Start events of the step's tasks, by the ids of the tasks on the wire.
     tasks: HashMap<String, Arc<Item>>,
+    /// The current checkpoint.
+    checkpoint: Option<CheckpointId>,
 }
 
 impl Progress {
     /// Adds the next event of the run.
     pub(super) fn add(&mut self, item: &Arc<Item>) {
         let Body::Engine(event) = &item.body else { return };
-        if let (EventKind::TaskStarted { .. }, Some(task)) = (&event.kind, event.task) {
-            self.step_of(event).tasks.insert(wire_id(task), item.clone());
+        match (&event.kind, event.task) {
+            (EventKind::TaskStarted { .. }, Some(task)) => {
+                self.step_of(event).tasks.insert(wire_id(task), item.clone());
+            }
+            (EventKind::Checkpoint { id, .. }, _) => {
+                self.graphs.entry(event.namespace.clone()).or_default().checkpoint = Some(*id);
+            }
+            _ => {}
         }
+    }
+
+    /// Returns the current checkpoints of the graphs that enclose a subgraph, by namespace.
+    pub(super) fn enclosing_checkpoints(&self, namespace: &str) -> BTreeMap<String, CheckpointId> {
+        let ends = namespace.match_indices('|').map(|(end, _)| end);
+        let root = (!namespace.is_empty()).then_some(0);
+        let enclosing = root.into_iter().chain(ends).map(|end| &namespace[..end]);
+        let entry = |it: &str| Some((it.to_owned(), self.graphs.get(it)?.checkpoint?));
+        enclosing.filter_map(entry).collect()
     }
 
     /// Returns the input of a task of the current step of a graph.
@@ -53,7 +73,8 @@ impl Progress {
         }
         let graph = self.graphs.entry(outer.clone()).or_default();
         if graph.step != event.step {
-            *graph = GraphProgress { step: event.step, ..GraphProgress::default() };
+            graph.step = event.step;
+            graph.tasks.clear();
         }
         graph
     }

@@ -59,6 +59,30 @@ async def test_mode_checkpoints(client):
     assert found[1]["parent_config"]["configurable"]["checkpoint_id"] == ids[0]
 
 
+async def test_checkpoints_refer_to_subgraphs_and_to_the_enclosing_graphs(client):
+    parts = await stream(client, "parent", {"log": []}, stream_mode=["checkpoints", "debug"], stream_subgraphs=True)
+    (outer,) = [it for it in data_of(parts, "checkpoints") if it["next"] == ["child"]]
+    (task,) = outer["tasks"]
+    namespace, thread = f"child:{task['id']}", outer["config"]["configurable"]["thread_id"]
+    subgraph = {"thread_id": thread, "checkpoint_ns": namespace}
+    assert task["state"] == {"configurable": subgraph}
+
+    inner = data_of(parts, f"checkpoints|{namespace}")
+    assert [it["next"] for it in inner] == [["__start__"], ["c1"], ["c2"], []]
+    outer_id = outer["config"]["configurable"]["checkpoint_id"]
+    for it in inner:
+        config = it["config"]["configurable"]
+        assert config["checkpoint_map"] == {"": outer_id, namespace: config["checkpoint_id"]}
+        assert it["metadata"]["parents"] == {"": outer_id}
+
+    debug = [it["payload"] for it in data_of(parts, "debug") if it["type"] == "checkpoint"]
+    (task,) = [it for found in debug for it in found["tasks"] if it["name"] == "child"]
+    assert task["checkpoint"] == subgraph and "state" not in task
+    debug = [it["payload"] for it in data_of(parts, f"debug|{namespace}") if it["type"] == "checkpoint"]
+    maps = [it["checkpoint"]["checkpoint_map"] for it in debug]
+    assert maps == [it["config"]["configurable"]["checkpoint_map"] for it in inner]
+
+
 async def test_mode_debug(client):
     parts = await stream(client, "tiny", TINY_INPUT, stream_mode="debug")
     kinds = [(it["type"], it["step"]) for it in data_of(parts, "debug")]
