@@ -12,7 +12,7 @@ use super::{
     id::{wire_id, wire_namespace},
     stream::{
         checkpoint_event::{checkpoint_map, checkpoint_metadata},
-        json::{interrupts_json, writes_json},
+        json::{interrupts_json, task_path, writes_json},
     },
     time::wire_time,
 };
@@ -103,7 +103,7 @@ fn task_json(thread: Uuid, task: &TaskState, subgraphs: bool) -> Value {
     json!({
         "id": wire_id(task.id),
         "name": task.node,
-        "path": ["__pregel_pull", task.node],
+        "path": task_path(&task.node, task.payload_index),
         "error": task.error,
         "interrupts": interrupts_json(&task.interrupts),
         "checkpoint": checkpoint,

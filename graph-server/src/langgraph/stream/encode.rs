@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::{
     checkpoint_event::{checkpoint, with_references},
     item::{Body, Item, MessageItem, RunFacts},
-    json::{interrupts_json, message_metadata, writes_json},
+    json::{interrupts_json, message_metadata, task_trigger, writes_json},
     message::complete_fields,
     progress::Progress,
     tool_event::tool_events,
@@ -102,11 +102,11 @@ pub(super) fn encode(
                     .for_each(|it| send("debug", &suffix, it));
             }
             (Mode::MessagesTuple, Body::Message(message)) => {
-                let metadata = message_metadata(&message.origin, run);
+                let metadata = message_metadata(&message.origin, run, progress);
                 send("messages", &suffix, json!([message.message, metadata]));
             }
             (Mode::Messages, Body::Message(message)) => {
-                for (event, data) in accumulated_message(message, run) {
+                for (event, data) in accumulated_message(message, run, progress) {
                     send(event, &suffix, data);
                 }
             }
@@ -172,13 +172,11 @@ pub(super) fn task(event: &Event, run: &RunFacts) -> Option<(&'static str, Value
     let name = event.node.as_deref().unwrap_or_default();
     match &event.kind {
         EventKind::TaskStarted { input, sent } => {
-            let trigger =
-                if *sent { "__pregel_push".to_owned() } else { format!("branch:to:{name}") };
             let task = json!({
                 "id": id,
                 "name": name,
                 "input": complete_fields(json!(input)),
-                "triggers": [trigger],
+                "triggers": [task_trigger(name, *sent)],
                 "metadata": run.to_metadata(),
             });
             Some(("task", task))
@@ -208,11 +206,16 @@ fn debug(event: &Event, item: &Item, run: &RunFacts, progress: &Progress) -> Opt
 }
 
 /// Encodes a message for the `messages` stream, which repeats the whole message so far with every piece.
-fn accumulated_message(message: &MessageItem, run: &RunFacts) -> Vec<(&'static str, Value)> {
+fn accumulated_message(
+    message: &MessageItem,
+    run: &RunFacts,
+    progress: &Progress,
+) -> Vec<(&'static str, Value)> {
     let mut events = Vec::new();
     if message.first {
         let id = message.message["id"].as_str().unwrap_or_default().to_owned();
-        let metadata = json!({ "metadata": message_metadata(&message.origin, run) });
+        let metadata = message_metadata(&message.origin, run, progress);
+        let metadata = json!({ "metadata": metadata });
         let metadata = Map::from_iter([(id, metadata)]);
         events.push(("messages/metadata", Value::Object(metadata)));
     }

@@ -23,10 +23,21 @@ pub(super) struct Progress {
 struct GraphProgress {
     /// Number of the step that started last.
     step: i64,
-    /// Start events of the step's tasks, by the ids of the tasks on the wire.
-    tasks: HashMap<String, Arc<Item>>,
+    /// The step's tasks, by their ids on the wire.
+    tasks: HashMap<String, StartedTask>,
+    /// Number of tasks of the step with payloads.
+    n_payloads: u32,
     /// The current checkpoint.
     checkpoint: Option<CheckpointId>,
+}
+
+/// A task that has started.
+#[derive(Debug)]
+struct StartedTask {
+    /// The event of the start.
+    event: Arc<Item>,
+    /// Index of the payload that was sent to the node, among the payloads of the step.
+    payload_index: Option<u32>,
 }
 
 impl Progress {
@@ -34,8 +45,15 @@ impl Progress {
     pub(super) fn add(&mut self, item: &Arc<Item>) {
         let Body::Engine(event) = &item.body else { return };
         match (&event.kind, event.task) {
-            (EventKind::TaskStarted { .. }, Some(task)) => {
-                self.step_of(event).tasks.insert(wire_id(task), item.clone());
+            (EventKind::TaskStarted { sent, .. }, Some(task)) => {
+                let GraphProgress { tasks, n_payloads, .. } = self.step_of(event);
+                // A task starts again if the run continues after a restart of the server.
+                tasks.entry(wire_id(task)).or_insert_with(|| {
+                    // The tasks with payloads start in the order in which the payloads were sent.
+                    let payload_index = sent.then_some(*n_payloads);
+                    *n_payloads += u32::from(*sent);
+                    StartedTask { event: item.clone(), payload_index }
+                });
             }
             (EventKind::Checkpoint { id, .. }, _) => {
                 self.graphs.entry(event.namespace.clone()).or_default().checkpoint = Some(*id);
@@ -55,13 +73,20 @@ impl Progress {
 
     /// Returns the input of a task of the current step of a graph.
     pub(super) fn input(&self, namespace: &str, task: &str) -> Option<&Value> {
-        let Body::Engine(event) = &self.graphs.get(namespace)?.tasks.get(task)?.body else {
-            return None;
-        };
+        let Body::Engine(event) = &self.task(namespace, task)?.event.body else { return None };
         match &event.kind {
             EventKind::TaskStarted { input, .. } => Some(input),
             _ => None,
         }
+    }
+
+    /// Returns the index of the payload that a task of the current step of a graph has, among the payloads of the step.
+    pub(super) fn payload_index(&self, namespace: &str, task: &str) -> Option<u32> {
+        self.task(namespace, task)?.payload_index
+    }
+
+    fn task(&self, namespace: &str, task: &str) -> Option<&StartedTask> {
+        self.graphs.get(namespace)?.tasks.get(task)
     }
 
     /// Returns the progress of a graph whose task has started. If the task is the first of a step, drops the tasks of the
@@ -75,6 +100,7 @@ impl Progress {
         if graph.step != event.step {
             graph.step = event.step;
             graph.tasks.clear();
+            graph.n_payloads = 0;
         }
         graph
     }

@@ -120,6 +120,21 @@ async def test_events_contain_the_nodes_of_subgraphs(client):
         assert parents[:2] == [ids["parent"], ids["child"]]
 
 
+async def test_events_and_states_show_the_payloads_of_tasks(client):
+    thread = await new_thread(client)
+    parts = await collect(client.runs.stream(thread, "fanout", input={"items": [1, 2, 3]}, stream_mode="events"))
+    expected = [["__pregel_push", index, False] for index in range(3)]
+    for event in ("on_chain_start", "on_chain_end"):
+        found = [it for it in data_of(parts, "events") if (it["event"], it["name"]) == (event, "worker")]
+        found.sort(key=lambda it: it["metadata"]["langgraph_path"])
+        assert [it["metadata"]["langgraph_path"] for it in found] == expected
+        assert [it["data"]["input"] for it in found] == [{"item": 1}, {"item": 2}, {"item": 3}]
+        assert found[0]["metadata"]["langgraph_triggers"] == ["__pregel_push"]
+    history = await client.threads.get_history(thread)
+    paths = [[task["path"] for task in state["tasks"]] for state in history]
+    assert paths[:4] == [[], [["__pregel_pull", "join"]], expected, [["__pregel_pull", "plan"]]]
+
+
 async def test_mode_messages_tuple_streams_chunks(client):
     parts = await stream(client, "chat", user("hello you"), stream_mode="messages-tuple")
     pairs = data_of(parts, "messages")
