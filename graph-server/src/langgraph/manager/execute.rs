@@ -164,15 +164,13 @@ impl Manager {
             namespace: run.kwargs.checkpoint_ns.clone(),
             checkpoint: checkpoint.and_then(|it| parse_checkpoint(it).ok()),
         };
-        let mut metadata = run.kwargs.config.metadata_settings();
-        metadata.extend(live.facts.to_metadata());
         let request = GraphRun {
             run: &live.facts.run.to_string(),
             thread: &live.facts.thread.to_string(),
             owner: live.owner.as_deref(),
             at,
             kwargs: &run.kwargs,
-            metadata,
+            metadata: live.facts.to_metadata(),
             control: live.control.clone(),
         };
         let mut published = match graph.executes_locally() {

@@ -61,13 +61,6 @@ impl Config {
         self.run_name = self.run_name.take().or(assistant.run_name);
     }
 
-    /// Returns the settings that are part of the metadata of checkpoints: texts, numbers and booleans.
-    pub(in crate::langgraph) fn metadata_settings(&self) -> Metadata {
-        let mut settings = self.settings();
-        settings.retain(|_, value| value.is_string() || value.is_number() || value.is_boolean());
-        settings
-    }
-
     /// Returns the configurable values that are settings, not addresses.
     pub(in crate::langgraph) fn settings(&self) -> Map<String, Value> {
         let mut settings = self.configurable.clone();
