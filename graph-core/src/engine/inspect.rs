@@ -156,9 +156,14 @@ fn task_state(
     log: TaskLog,
     view: View,
 ) -> TaskState {
+    let payload_index = match plan.kind {
+        TaskKind::Push(index) => Some(index),
+        TaskKind::Pull | TaskKind::Handler(_) => None,
+    };
     TaskState {
         id,
         node: graph.node(plan.node).label.to_string(),
+        payload_index,
         error: log.failed.map(|it| it.0),
         interrupts: if view.live && log.done.is_some() { Vec::new() } else { log.interrupts },
         result: log.done.map(|it| it.0),

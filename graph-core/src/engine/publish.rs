@@ -11,6 +11,15 @@ use crate::{
     stream::{EventKind, EventOrigin, EventSender, StreamMode, Values},
 };
 
+/// The tasks that run after a checkpoint.
+#[derive(Default)]
+pub(super) struct NextTasks {
+    pub(super) names: Vec<String>,
+    pub(super) ids: Vec<TaskId>,
+    /// Namespaces of the subgraphs that the tasks run.
+    pub(super) subgraphs: Vec<Option<String>>,
+}
+
 impl Engine {
     fn sender(&self, mode: StreamMode) -> Option<&EventSender> {
         self.scope.events.as_ref().filter(|it| it.accepts(mode))
@@ -26,23 +35,21 @@ impl Engine {
     }
 
     /// Sends an event for the checkpoint that the current step starts from.
-    pub(super) async fn publish_checkpoint(
-        &self,
-        next: impl FnOnce() -> (Vec<String>, Vec<TaskId>),
-    ) {
+    pub(super) async fn publish_checkpoint(&self, next: impl FnOnce() -> NextTasks) {
         let Some(sender) = self.sender(StreamMode::Checkpoints) else { return };
         if self.scope.writer.is_none() {
             return;
         }
         let values = self.state.values.json(|_| true).unwrap_or(Value::Null);
-        let (next, next_tasks) = next();
+        let NextTasks { names, ids, subgraphs } = next();
         let kind = EventKind::Checkpoint {
             id: self.history.id,
             parent: self.history.parent,
             source: self.history.source,
             values,
-            next,
-            next_tasks,
+            next: names,
+            next_tasks: ids,
+            next_subgraphs: subgraphs,
         };
         sender.send(EventOrigin::step(self.step - 1), kind).await;
     }

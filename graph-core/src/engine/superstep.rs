@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::{
-    checkpoint::{error::CheckpointError, id::TaskId, record::GotoRecord, stored::Source},
+    checkpoint::{error::CheckpointError, record::GotoRecord, stored::Source},
     context::task::{NodeFailure, TaskContext, TaskKind},
     engine::{
         ahead::Ahead,
@@ -13,8 +13,10 @@ use crate::{
         execute::{
             Execution, Job, PendingFailure, Task, route, route_in_task, run_error, task_outcome,
         },
+        inspect::subgraph_namespace,
         outcome::{TaskOutcome, TaskOutput},
         plan::StartInput,
+        publish::NextTasks,
         running::Engine,
         step_task::{StepEnd, StepTask, StepTasks, in_task_order, in_task_order_mut},
         target::goto_records,
@@ -41,7 +43,7 @@ impl Engine {
             return Err(RunError::StepLimit { limit: self.scope.settings.step_limit });
         }
         let mut tasks = self.plan()?;
-        self.publish_checkpoint(|| self.names_and_ids(&tasks)).await;
+        self.publish_checkpoint(|| self.next_tasks(&tasks)).await;
         if tasks.is_empty() {
             return Ok(StepEnd::Break(None));
         }
@@ -71,7 +73,7 @@ impl Engine {
         if self.stops_at(&self.stop_after, &tasks) {
             // The event of the checkpoint contains the tasks of the next step.
             let next = self.plan()?;
-            self.publish_checkpoint(|| self.names_and_ids(&next)).await;
+            self.publish_checkpoint(|| self.next_tasks(&next)).await;
             return Ok(self.stop(StopReason::After).await);
         }
         self.spare_context = tasks.pop().map(|it| it.cx);
@@ -435,8 +437,16 @@ impl Engine {
         tasks.iter().filter(move |it| it.plan.node != start)
     }
 
-    fn names_and_ids(&self, tasks: &[StepTask]) -> (Vec<String>, Vec<TaskId>) {
-        let name = |it: &StepTask| self.graph.node(it.plan.node).label.to_string();
-        tasks.iter().map(|it| (name(it), it.cx.id())).unzip()
+    /// Returns the tasks in the form in which the event of a checkpoint contains them.
+    fn next_tasks(&self, tasks: &[StepTask]) -> NextTasks {
+        let mut next = NextTasks::default();
+        for task in tasks {
+            let (node, id) = (task.plan.node, task.cx.id());
+            next.names.push(self.graph.node(node).label.to_string());
+            next.ids.push(id);
+            let outer = &self.scope.namespace;
+            next.subgraphs.push(subgraph_namespace(&self.graph, outer, node, id));
+        }
+        next
     }
 }

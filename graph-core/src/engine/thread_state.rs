@@ -87,6 +87,8 @@ pub struct TaskState {
     pub id: TaskId,
     /// The node's name.
     pub node: String,
+    /// Index of the payload that was sent to the node, among the payloads of the step. `None` if the task has no payload.
+    pub payload_index: Option<u32>,
     /// Error message of a failed task.
     pub error: Option<String>,
     /// Pending interrupts of the task.

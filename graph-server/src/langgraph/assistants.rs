@@ -1,5 +1,6 @@
 //! Assistants: graphs with a configuration. The server creates one for each graph.
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -9,6 +10,7 @@ use super::{
     graphs::Graphs,
     id::system_assistant,
     records::{Assistant, AssistantVersion},
+    request::config::Config,
     time::now,
 };
 
@@ -81,7 +83,8 @@ pub(super) fn settings(assistant: &Assistant) -> Map<String, Value> {
     settings
 }
 
-/// Returns the assistant's limit on the number of steps.
-pub(super) fn recursion_limit(assistant: &Assistant) -> Option<u32> {
-    assistant.config["recursion_limit"].as_u64().and_then(|it| u32::try_from(it).ok())
+/// Returns the configuration of an assistant.
+pub(super) fn config(assistant: &Assistant) -> Config {
+    // It was checked before it was stored.
+    Config::deserialize(&assistant.config).unwrap_or_default()
 }

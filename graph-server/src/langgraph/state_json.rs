@@ -1,7 +1,5 @@
 //! JSON encoding of thread states.
 
-use std::collections::BTreeMap;
-
 use graph_core::{
     TaskState,
     checkpoint::{CheckpointId, Source},
@@ -13,8 +11,8 @@ use super::{
     any_graph::Snapshot,
     id::{wire_id, wire_namespace},
     stream::{
-        checkpoint_event::checkpoint_metadata,
-        json::{interrupts_json, writes_json},
+        checkpoint_event::{checkpoint_map, checkpoint_metadata},
+        json::{interrupts_json, task_path, writes_json},
     },
     time::wire_time,
 };
@@ -52,8 +50,7 @@ pub(super) fn state_metadata(thread: Uuid, state: &Snapshot) -> Map<String, Valu
         metadata.insert("run_id".to_owned(), json!(state.run));
     }
     metadata.insert("thread_id".to_owned(), json!(thread));
-    metadata.extend(checkpoint_metadata(state.source.as_str(), state.step));
-    metadata.insert("parents".to_owned(), checkpoint_map(&state.enclosing));
+    metadata.extend(checkpoint_metadata(state.source.as_str(), state.step, &state.enclosing));
     metadata
 }
 
@@ -71,13 +68,6 @@ fn checkpoint_json(thread: Uuid, state: &Snapshot, id: CheckpointId) -> Value {
         reference["checkpoint_map"] = checkpoint_map(&checkpoints);
     }
     reference
-}
-
-fn checkpoint_map(checkpoints: &BTreeMap<String, CheckpointId>) -> Value {
-    let entry = |(namespace, id): (&String, &CheckpointId)| {
-        (wire_namespace(namespace), Value::from(wire_id(id)))
-    };
-    Value::Object(checkpoints.iter().map(entry).collect())
 }
 
 /// Returns the state of a thread that has never run.
@@ -113,7 +103,7 @@ fn task_json(thread: Uuid, task: &TaskState, subgraphs: bool) -> Value {
     json!({
         "id": wire_id(task.id),
         "name": task.node,
-        "path": ["__pregel_pull", task.node],
+        "path": task_path(&task.node, task.payload_index),
         "error": task.error,
         "interrupts": interrupts_json(&task.interrupts),
         "checkpoint": checkpoint,

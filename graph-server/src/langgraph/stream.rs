@@ -7,6 +7,7 @@ pub(super) mod encode;
 pub(super) mod item;
 pub(super) mod json;
 pub(super) mod message;
+mod progress;
 pub(super) mod protocol;
 pub(super) mod published;
 pub(super) mod sse;

@@ -77,27 +77,40 @@ async fn namespaces_are_listed_by_prefix_suffix_and_depth() {
 async fn invalid_requests_are_refused() {
     let server = Server::start().await;
     let refused = [
-        (Method::PUT, "/store/items", json!({ "namespace": [], "key": "k", "value": {} })),
-        (Method::PUT, "/store/items", json!({ "namespace": ["a.b"], "key": "k", "value": {} })),
-        (Method::PUT, "/store/items", json!({ "namespace": ["a"], "key": "k", "value": 1 })),
+        (400, Method::PUT, "/store/items", json!({ "namespace": [], "key": "k", "value": {} })),
         (
+            400,
+            Method::PUT,
+            "/store/items",
+            json!({ "namespace": ["langgraph"], "key": "k", "value": {} }),
+        ),
+        (
+            422,
+            Method::PUT,
+            "/store/items",
+            json!({ "namespace": ["a.b"], "key": "k", "value": {} }),
+        ),
+        (422, Method::PUT, "/store/items", json!({ "namespace": ["a"], "key": "k", "value": 1 })),
+        (
+            422,
             Method::PUT,
             "/store/items",
             json!({ "namespace": ["a"], "key": "k", "value": {}, "ttl": -1 }),
         ),
         (
+            422,
             Method::PUT,
             "/store/items",
             json!({ "namespace": ["a"], "key": "k", "value": {}, "other": 1 }),
         ),
-        (Method::POST, "/store/items/search", json!({ "filter": { "a": { "$unknown": 1 } } })),
-        (Method::POST, "/store/items/search", json!({ "limit": 0 })),
-        (Method::POST, "/store/items/search", json!({ "query": "what?" })),
-        (Method::POST, "/store/namespaces", json!({ "max_depth": 0 })),
+        (400, Method::POST, "/store/items/search", json!({ "filter": { "a": { "$unknown": 1 } } })),
+        (422, Method::POST, "/store/items/search", json!({ "limit": 0 })),
+        (422, Method::POST, "/store/items/search", json!({ "query": "what?" })),
+        (422, Method::POST, "/store/namespaces", json!({ "max_depth": 0 })),
     ];
-    for (method, path, body) in refused {
+    for (expected, method, path, body) in refused {
         let (status, answer) = server.send(method, path, &body).await;
-        assert_eq!(status, 422, "{body}");
+        assert_eq!(status, expected, "{body}");
         assert!(answer["detail"].is_string(), "{answer}");
     }
 }

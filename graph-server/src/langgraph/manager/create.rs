@@ -105,7 +105,7 @@ fn prepare_thread(thread: &mut Thread, run: &Run) {
     thread.metadata.insert("graph_id".to_owned(), graph);
     thread.metadata.insert("assistant_id".to_owned(), json!(run.assistant_id));
     thread.config = json!(run.kwargs.config);
-    thread.config["configurable"] = json!(run.kwargs.config.configurable);
+    thread.config["configurable"] = json!(run.kwargs.config.settings());
     thread.updated_at = now();
     thread.status = ThreadStatus::Busy;
 }

@@ -200,9 +200,7 @@ impl LiveRun {
         selection: Selection,
         seen: Option<EventId>,
     ) -> RunEvents {
-        // The event `seen` itself is read again, because one buffered event can produce several wire events.
-        let after = seen.map_or(0, |(seq, _)| seq.saturating_sub(1));
-        let reader = BufferReader::new(self.buffer.clone(), after);
+        let reader = BufferReader::new(self.buffer.clone(), 0);
         RunEvents::new(reader, selection, self.facts.clone(), seen)
     }
 }

@@ -350,9 +350,11 @@ fn runs() -> Named {
     let by_status = closed(&[("status", status), ("thread_id", uuid())], &["status"]);
     let mut in_batch = run_fields();
     in_batch.push(("thread_id", uuid()));
+    let mut batch = list(&closed(&in_batch, &["assistant_id"]));
+    batch["minItems"] = json!(1);
     vec![
         ("RunCreate", closed(&run_fields(), &["assistant_id"])),
-        ("RunBatch", list(&closed(&in_batch, &["assistant_id"]))),
+        ("RunBatch", batch),
         ("RunsCancel", json!({ "anyOf": [by_ids, by_status] })),
     ]
 }

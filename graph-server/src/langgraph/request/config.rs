@@ -28,8 +28,12 @@ pub(in crate::langgraph) struct Config {
     pub(in crate::langgraph) run_name: Option<String>,
 }
 
-/// Keys of `configurable` that address threads and checkpoints. Clients copy them from states into configurations.
-const ADDRESS_KEYS: [&str; 4] = ["thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map"];
+/// Keys of `configurable` that identify a run, its graph and its checkpoints. Clients copy them from states and runs into
+/// configurations.
+const ADDRESS_KEYS: [&str; 7] = [
+    "thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map", "run_id", "graph_id",
+    "assistant_id",
+];
 
 impl Config {
     /// Fails if both a context and configurable values were given. The two are the same settings under an old and a
@@ -45,6 +49,16 @@ impl Config {
             return Err(ApiError::bad_request(detail));
         }
         Ok(())
+    }
+
+    /// Takes the tags, the limits and the name of a run from the configuration of its assistant, unless they are set.
+    pub(in crate::langgraph) fn complete_from(&mut self, assistant: Self) {
+        if self.tags.is_empty() {
+            self.tags = assistant.tags;
+        }
+        self.recursion_limit = self.recursion_limit.or(assistant.recursion_limit);
+        self.max_concurrency = self.max_concurrency.or(assistant.max_concurrency);
+        self.run_name = self.run_name.take().or(assistant.run_name);
     }
 
     /// Returns the configurable values that are settings, not addresses.

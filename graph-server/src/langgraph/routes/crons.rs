@@ -89,6 +89,10 @@ async fn create_cron(
     let assistant = assistant.ok_or_else(|| {
         ApiError::invalid("`assistant_id` is missing; set it to an assistant id or a graph name")
     })?;
+    // As in LangGraph, an unknown graph has status 404 here, and 422 for runs.
+    if Uuid::try_parse(assistant).is_err() {
+        manager.graph(assistant)?;
+    }
     let assistant = find_assistant(&manager.graphs, &manager.database, assistant).await?;
     if body.schedule.is_none() {
         return Err(ApiError::invalid("`schedule` is missing; it must be a cron expression"));

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::langgraph::{
-    assistants::{find_assistant, recursion_limit, settings},
+    assistants::{config, find_assistant, settings},
     cancellation::{CancelAction, Cancellation},
     error::{ApiError, ApiResult},
     id::new_id,
@@ -44,13 +44,21 @@ pub(super) async fn check_run(
     let graph = manager.graph(&assistant.graph_id)?;
     let mut kwargs =
         body.kwargs(assistant.graph_id.clone(), thread.is_none(), settings(&assistant))?;
-    let limit = kwargs.config.recursion_limit.or_else(|| recursion_limit(&assistant));
-    kwargs.config.recursion_limit = limit;
+    kwargs.config.complete_from(config(&assistant));
     graph.check_context(&kwargs.context).map_err(ApiError::invalid)?;
     if let Some(url) = &kwargs.webhook {
         manager.webhooks.check(url)?;
     }
     let thread = thread_of_run(manager, thread, body).await?;
+    let run_id = new_id();
+    // As in LangGraph, nodes can read the ids, and a client cannot override them.
+    let ids = [
+        ("run_id", json!(run_id)),
+        ("thread_id", json!(thread.thread_id)),
+        ("graph_id", json!(assistant.graph_id)),
+        ("assistant_id", json!(assistant.assistant_id)),
+    ];
+    kwargs.config.configurable.extend(ids.map(|(key, value)| (key.to_owned(), value)));
     if let Some(owner) = manager.database.view().owner() {
         // Nodes read the owner under the name that LangGraph uses. A client cannot override it.
         kwargs.config.configurable.insert(OWNER_KEY.to_owned(), json!(owner));
@@ -67,7 +75,7 @@ pub(super) async fn check_run(
     metadata.insert("assistant_id".to_owned(), json!(assistant.assistant_id));
     manager.database.view().add_required::<Run>(&mut metadata);
     let run = Run {
-        run_id: new_id(),
+        run_id,
         thread_id: thread.thread_id,
         assistant_id: assistant.assistant_id,
         metadata,

@@ -91,6 +91,9 @@ async fn batch(
     Access(manager): Access,
     BodyList(runs): BodyList<BatchRun>,
 ) -> ApiResult<Json<Vec<Run>>> {
+    if runs.is_empty() {
+        return Err(ApiError::invalid("the batch is empty; it needs at least one run"));
+    }
     if runs.len() > MAX_BATCH {
         return Err(ApiError::invalid(format!("a batch has at most {MAX_BATCH} runs; split it")));
     }

@@ -197,6 +197,10 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Backend(_) | StoreError::Embed(_) => Self::internal(&error),
+            // The status of LangGraph's server.
+            StoreError::EmptyNamespace
+            | StoreError::ReservedRoot { .. }
+            | StoreError::Filter(_) => Self::bad_request(error.to_string()),
             other => Self::invalid(other.to_string()),
         }
     }

@@ -6,8 +6,9 @@ use serde_json::{Map, Value, json};
 use super::{
     checkpoint_event::{checkpoint, with_references},
     item::{Body, Item, MessageItem, RunFacts},
-    json::{interrupts_json, message_metadata, writes_json},
+    json::{interrupts_json, message_metadata, task_trigger, writes_json},
     message::complete_fields,
+    progress::Progress,
     tool_event::tool_events,
     tracing_event::tracing_events,
 };
@@ -35,19 +36,21 @@ pub(in crate::langgraph) struct WireEvent {
     pub(in crate::langgraph) data: Value,
 }
 
-/// Encodes an event.
-pub(in crate::langgraph) fn encode(
+/// Encodes an event. `progress` contains the event and the earlier events of the run.
+pub(super) fn encode(
     item: &Item,
     selection: &Selection,
     run: &RunFacts,
+    progress: &Progress,
 ) -> Vec<WireEvent> {
     let namespace = namespace_of(&item.body);
-    if !namespace.is_empty() && !selection.subgraphs {
-        // As in LangGraph, messages of subgraphs are part of every stream.
-        if !matches!(item.body, Body::Message(_)) {
-            return Vec::new();
-        }
-    }
+    // As in LangGraph, messages and tracing events of subgraphs are part of every stream.
+    let is_selected = |mode: &&Mode| {
+        namespace.is_empty()
+            || selection.subgraphs
+            || **mode == Mode::Events
+            || matches!(item.body, Body::Message(_))
+    };
     let suffix = match namespace.is_empty() || !selection.subgraphs {
         true => String::new(),
         false => format!("|{}", wire_namespace(namespace)),
@@ -64,7 +67,7 @@ pub(in crate::langgraph) fn encode(
         Body::Failed(error) => send("error", "", json!(error)),
         _ => {}
     }
-    for mode in &selection.modes {
+    for mode in selection.modes.iter().filter(is_selected) {
         match (mode, &item.body) {
             (Mode::Values, Body::Engine(event)) => {
                 if let EventKind::Values(values) = &event.kind {
@@ -89,17 +92,21 @@ pub(in crate::langgraph) fn encode(
                 task(event, run).into_iter().for_each(|(_, it)| send("tasks", &suffix, it));
             }
             (Mode::Checkpoints, Body::Engine(event)) => {
-                checkpoint(event, run).into_iter().for_each(|it| send("checkpoints", &suffix, it));
+                checkpoint(event, run, progress)
+                    .into_iter()
+                    .for_each(|it| send("checkpoints", &suffix, it));
             }
             (Mode::Debug, Body::Engine(event)) => {
-                debug(event, item, run).into_iter().for_each(|it| send("debug", &suffix, it));
+                debug(event, item, run, progress)
+                    .into_iter()
+                    .for_each(|it| send("debug", &suffix, it));
             }
             (Mode::MessagesTuple, Body::Message(message)) => {
-                let metadata = message_metadata(&message.origin, run);
+                let metadata = message_metadata(&message.origin, run, progress);
                 send("messages", &suffix, json!([message.message, metadata]));
             }
             (Mode::Messages, Body::Message(message)) => {
-                for (event, data) in accumulated_message(message, run) {
+                for (event, data) in accumulated_message(message, run, progress) {
                     send(event, &suffix, data);
                 }
             }
@@ -109,7 +116,9 @@ pub(in crate::langgraph) fn encode(
                     .for_each(|it| send("tools", &suffix, it.to_json()));
             }
             (Mode::Events, _) => {
-                tracing_events(item, run).into_iter().for_each(|it| send("events", "", it));
+                tracing_events(item, run, progress)
+                    .into_iter()
+                    .for_each(|it| send("events", "", it));
             }
             _ => {}
         }
@@ -163,13 +172,11 @@ pub(super) fn task(event: &Event, run: &RunFacts) -> Option<(&'static str, Value
     let name = event.node.as_deref().unwrap_or_default();
     match &event.kind {
         EventKind::TaskStarted { input, sent } => {
-            let trigger =
-                if *sent { "__pregel_push".to_owned() } else { format!("branch:to:{name}") };
             let task = json!({
                 "id": id,
                 "name": name,
                 "input": complete_fields(json!(input)),
-                "triggers": [trigger],
+                "triggers": [task_trigger(name, *sent)],
                 "metadata": run.to_metadata(),
             });
             Some(("task", task))
@@ -189,8 +196,8 @@ pub(super) fn task(event: &Event, run: &RunFacts) -> Option<(&'static str, Value
 }
 
 /// Encodes an event for the `debug` stream.
-fn debug(event: &Event, item: &Item, run: &RunFacts) -> Option<Value> {
-    let (kind, payload) = match checkpoint(event, run) {
+fn debug(event: &Event, item: &Item, run: &RunFacts, progress: &Progress) -> Option<Value> {
+    let (kind, payload) = match checkpoint(event, run, progress) {
         Some(checkpoint) => ("checkpoint", with_references(checkpoint)),
         None => task(event, run)?,
     };
@@ -199,11 +206,16 @@ fn debug(event: &Event, item: &Item, run: &RunFacts) -> Option<Value> {
 }
 
 /// Encodes a message for the `messages` stream, which repeats the whole message so far with every piece.
-fn accumulated_message(message: &MessageItem, run: &RunFacts) -> Vec<(&'static str, Value)> {
+fn accumulated_message(
+    message: &MessageItem,
+    run: &RunFacts,
+    progress: &Progress,
+) -> Vec<(&'static str, Value)> {
     let mut events = Vec::new();
     if message.first {
         let id = message.message["id"].as_str().unwrap_or_default().to_owned();
-        let metadata = json!({ "metadata": message_metadata(&message.origin, run) });
+        let metadata = message_metadata(&message.origin, run, progress);
+        let metadata = json!({ "metadata": metadata });
         let metadata = Map::from_iter([(id, metadata)]);
         events.push(("messages/metadata", Value::Object(metadata)));
     }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::{
     item::{Origin, RunFacts},
     message::complete_fields,
+    progress::Progress,
 };
 use crate::langgraph::id::wire_namespace;
 
@@ -19,17 +20,32 @@ pub(in crate::langgraph) fn writes_json(writes: &[FieldWrite]) -> Value {
     complete_fields(writes_to_json(writes))
 }
 
+/// Encodes what started a task: `payload_index` is the index of the payload that was sent to the node, if there is one.
+pub(in crate::langgraph) fn task_path(node: &str, payload_index: Option<u32>) -> Value {
+    match payload_index {
+        Some(index) => json!(["__pregel_push", index, false]),
+        None => json!(["__pregel_pull", node]),
+    }
+}
+
+/// Encodes the trigger of a task.
+pub(super) fn task_trigger(node: &str, is_sent: bool) -> String {
+    if is_sent { "__pregel_push".to_owned() } else { format!("branch:to:{node}") }
+}
+
 /// Returns the metadata of a message.
-pub(in crate::langgraph) fn message_metadata(origin: &Origin, run: &RunFacts) -> Value {
+pub(super) fn message_metadata(origin: &Origin, run: &RunFacts, progress: &Progress) -> Value {
     let mut metadata = run.to_metadata();
     let outer = wire_namespace(&origin.namespace);
     let own = format!("{}:{}", origin.node, origin.task);
     let namespace = if outer.is_empty() { own } else { format!("{outer}|{own}") };
+    let payload_index = progress.payload_index(&origin.namespace, &origin.task);
+    let trigger = task_trigger(&origin.node, payload_index.is_some());
     let facts = [
         ("langgraph_node", json!(origin.node)),
         ("langgraph_step", json!(origin.step)),
-        ("langgraph_triggers", json!([format!("branch:to:{}", origin.node)])),
-        ("langgraph_path", json!(["__pregel_pull", origin.node])),
+        ("langgraph_triggers", json!([trigger])),
+        ("langgraph_path", task_path(&origin.node, payload_index)),
         ("langgraph_checkpoint_ns", json!(namespace)),
         ("checkpoint_ns", json!(namespace)),
     ];

@@ -14,6 +14,7 @@ use super::{
     buffer::BufferReader,
     encode::{Selection, WireEvent, encode},
     item::RunFacts,
+    progress::Progress,
 };
 
 /// Interval between keep-alive comments on idle streams.
@@ -30,17 +31,27 @@ pub(in crate::langgraph) struct RunEvents {
     facts: Arc<RunFacts>,
     /// Last event that the client has received. Events up to it are not sent.
     seen: Option<EventId>,
+    progress: Progress,
     ready: VecDeque<WireEvent>,
 }
 
 impl RunEvents {
+    /// Creates a stream of the events after the event `seen`. `reader` must start at the first event of the run, because
+    /// later events refer to earlier ones.
     pub(in crate::langgraph) fn new(
         reader: BufferReader,
         selection: Selection,
         facts: Arc<RunFacts>,
         seen: Option<EventId>,
     ) -> Self {
-        Self { reader, selection, facts, seen, ready: VecDeque::new() }
+        Self {
+            reader,
+            selection,
+            facts,
+            seen,
+            progress: Progress::default(),
+            ready: VecDeque::new(),
+        }
     }
 
     /// Waits for the next event. Returns `None` at the end of the run.
@@ -53,7 +64,12 @@ impl RunEvents {
                 continue;
             }
             for item in self.reader.next().await? {
-                self.ready.extend(encode(&item, &self.selection, &self.facts));
+                self.progress.add(&item);
+                // The event `seen` itself is encoded again, because one buffered event can produce several wire events.
+                if self.seen.is_none_or(|(seq, _)| item.seq >= seq) {
+                    let events = encode(&item, &self.selection, &self.facts, &self.progress);
+                    self.ready.extend(events);
+                }
             }
         }
     }

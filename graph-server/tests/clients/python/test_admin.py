@@ -30,6 +30,19 @@ async def test_assistant_applies_its_context(client):
     assert await client.assistants.count(metadata={"team": name}) == 1
 
 
+async def test_runs_take_their_configuration_from_the_assistant(client):
+    config = {"tags": ["nightly"], "recursion_limit": 7}
+    assistant = (await client.assistants.create("ctx", config, context={"greeting": "hey"}))["assistant_id"]
+    thread = await new_thread(client)
+    run = await client.runs.create(thread, assistant, input={"name": "bob"})
+    found = run["kwargs"]["config"]
+    assert (found["tags"], found["recursion_limit"], found["configurable"]["greeting"]) == (["nightly"], 7, "hey")
+    assert run["kwargs"]["context"] == {"greeting": "hey"}
+    await client.runs.join(thread, run["run_id"])
+    own = await client.runs.create(thread, assistant, input={"name": "bob"}, config={"tags": ["own"]})
+    assert "own" in own["kwargs"]["config"]["tags"]
+
+
 async def test_assistant_id_can_be_chosen_once(client):
     assistant = str(uuid.uuid4())
     await client.assistants.create("tiny", assistant_id=assistant, name="first")
@@ -89,6 +102,13 @@ async def test_store_returns_what_was_put(client):
     assert (await client.store.get_item(namespace, "k"))["value"] == {"text": "two"}
     await client.store.delete_item(namespace, "k")
     assert await client.store.get_item(namespace, "k") is None
+
+
+async def test_store_refuses_reserved_namespaces_and_unknown_operators(client):
+    with status_error(400):
+        await client.store.put_item(["langgraph"], "k", {})
+    with status_error(400):
+        await client.store.search_items([unique()], filter={"n": {"$unknown": 1}})
 
 
 async def test_store_is_searched_by_prefix_and_filter(client):
@@ -179,6 +199,11 @@ async def test_batch_creates_several_runs(client):
         await until_status(client, run["thread_id"], run["run_id"], "success")
 
 
+async def test_empty_batch_is_refused(client):
+    with status_error(422):
+        await client.runs.create_batch([])
+
+
 @pytest.mark.fault_of_langgraph("ignores the threads of a batch")
 async def test_batch_creates_runs_on_threads(client):
     thread = await new_thread(client)
@@ -227,6 +252,11 @@ async def test_end_of_a_cron_can_be_removed(client):
         assert (await client.crons.update(cron["cron_id"], end_time=None))["end_time"] is None
     finally:
         await client.crons.delete(cron["cron_id"])
+
+
+async def test_cron_of_an_unknown_graph_is_refused(client):
+    with status_error(404):
+        await client.crons.create("nope", schedule="0 0 1 1 *", input=TINY_INPUT)
 
 
 async def test_malformed_schedule_is_refused(client):

@@ -168,6 +168,17 @@ async def test_configurable_values_reach_the_nodes(client):
     assert result == {"name": "bob", "out": "hello bob", "user": "ann"}
 
 
+async def test_configurable_values_are_part_of_the_run(client):
+    thread = await new_thread(client)
+    config = {"configurable": {"user": "ann", "level": 3, "list": [1]}}
+    run = await client.runs.create(thread, "tiny", input=TINY_INPUT, config=config)
+    values = run["kwargs"]["config"]["configurable"]
+    ids = {key: run[key] for key in ("run_id", "thread_id", "assistant_id")}
+    expected = {"user": "ann", "level": 3, "list": [1], "graph_id": "tiny", **ids}
+    assert {key: values.get(key) for key in expected} == expected
+    await client.runs.join(thread, run["run_id"])
+
+
 async def test_recursion_limit_ends_a_run(client):
     config = {"recursion_limit": 3}
     options = {"input": {"steps": 50, "delay": 0}, "config": config, "raise_error": False}

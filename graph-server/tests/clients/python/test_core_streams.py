@@ -59,6 +59,30 @@ async def test_mode_checkpoints(client):
     assert found[1]["parent_config"]["configurable"]["checkpoint_id"] == ids[0]
 
 
+async def test_checkpoints_refer_to_subgraphs_and_to_the_enclosing_graphs(client):
+    parts = await stream(client, "parent", {"log": []}, stream_mode=["checkpoints", "debug"], stream_subgraphs=True)
+    (outer,) = [it for it in data_of(parts, "checkpoints") if it["next"] == ["child"]]
+    (task,) = outer["tasks"]
+    namespace, thread = f"child:{task['id']}", outer["config"]["configurable"]["thread_id"]
+    subgraph = {"thread_id": thread, "checkpoint_ns": namespace}
+    assert task["state"] == {"configurable": subgraph}
+
+    inner = data_of(parts, f"checkpoints|{namespace}")
+    assert [it["next"] for it in inner] == [["__start__"], ["c1"], ["c2"], []]
+    outer_id = outer["config"]["configurable"]["checkpoint_id"]
+    for it in inner:
+        config = it["config"]["configurable"]
+        assert config["checkpoint_map"] == {"": outer_id, namespace: config["checkpoint_id"]}
+        assert it["metadata"]["parents"] == {"": outer_id}
+
+    debug = [it["payload"] for it in data_of(parts, "debug") if it["type"] == "checkpoint"]
+    (task,) = [it for found in debug for it in found["tasks"] if it["name"] == "child"]
+    assert task["checkpoint"] == subgraph and "state" not in task
+    debug = [it["payload"] for it in data_of(parts, f"debug|{namespace}") if it["type"] == "checkpoint"]
+    maps = [it["checkpoint"]["checkpoint_map"] for it in debug]
+    assert maps == [it["config"]["configurable"]["checkpoint_map"] for it in inner]
+
+
 async def test_mode_debug(client):
     parts = await stream(client, "tiny", TINY_INPUT, stream_mode="debug")
     kinds = [(it["type"], it["step"]) for it in data_of(parts, "debug")]
@@ -74,12 +98,41 @@ async def test_mode_events(client):
     assert found[0]["event"] == "on_chain_start" and found[-1]["event"] == "on_chain_end"
     assert [it["name"] for it in found if it["event"] == "on_chain_start"][1:] == ["a", "b"]
     assert found[-1]["data"]["output"] == TINY_RESULT
+    ended = [it for it in found if it["event"] == "on_chain_end" and it["name"] == "b"]
+    assert [it["data"]["input"] for it in ended] == [{"value": "xa", "log": ["a"], "count": 1}]
 
 
 async def test_events_end_only_the_nodes_that_have_finished(client):
     parts = await stream(client, "approval", {"topic": "cats"}, stream_mode="events")
     ended = [it["name"] for it in data_of(parts, "events") if it["event"] == "on_chain_end"]
     assert ended == ["draft", "approval"]
+
+
+async def test_events_contain_the_nodes_of_subgraphs(client):
+    nodes = ["p0", "child", "c1", "c2", "p9"]
+    for subgraphs in (False, True):
+        parts = await stream(client, "parent", {"log": []}, stream_mode="events", stream_subgraphs=subgraphs)
+        assert {it.event for it in parts} == {"metadata", "events"}
+        started = [it for it in data_of(parts, "events") if it["event"] == "on_chain_start"]
+        assert [it["name"] for it in started if it["name"] in nodes] == nodes
+        ids = {it["name"]: it["run_id"] for it in started}
+        (parents,) = [it["parent_ids"] for it in started if it["name"] == "c1"]
+        assert parents[:2] == [ids["parent"], ids["child"]]
+
+
+async def test_events_and_states_show_the_payloads_of_tasks(client):
+    thread = await new_thread(client)
+    parts = await collect(client.runs.stream(thread, "fanout", input={"items": [1, 2, 3]}, stream_mode="events"))
+    expected = [["__pregel_push", index, False] for index in range(3)]
+    for event in ("on_chain_start", "on_chain_end"):
+        found = [it for it in data_of(parts, "events") if (it["event"], it["name"]) == (event, "worker")]
+        found.sort(key=lambda it: it["metadata"]["langgraph_path"])
+        assert [it["metadata"]["langgraph_path"] for it in found] == expected
+        assert [it["data"]["input"] for it in found] == [{"item": 1}, {"item": 2}, {"item": 3}]
+        assert found[0]["metadata"]["langgraph_triggers"] == ["__pregel_push"]
+    history = await client.threads.get_history(thread)
+    paths = [[task["path"] for task in state["tasks"]] for state in history]
+    assert paths[:4] == [[], [["__pregel_pull", "join"]], expected, [["__pregel_pull", "plan"]]]
 
 
 async def test_mode_messages_tuple_streams_chunks(client):

@@ -9,6 +9,7 @@ use crate::langgraph::{
     stream::{
         item::{MessageItem, RunFacts},
         json::message_metadata,
+        progress::Progress,
     },
 };
 
@@ -31,7 +32,12 @@ struct OpenMessage {
 
 impl OpenMessages {
     /// Encodes a message or one piece of a message.
-    pub(super) fn encode(&mut self, item: &MessageItem, run: &RunFacts) -> Vec<Content> {
+    pub(super) fn encode(
+        &mut self,
+        item: &MessageItem,
+        run: &RunFacts,
+        progress: &Progress,
+    ) -> Vec<Content> {
         let Some(role) = role(&item.message) else { return Vec::new() };
         let id = match item.message["id"].as_str() {
             Some(id) => id.to_owned(),
@@ -40,7 +46,7 @@ impl OpenMessages {
         let mut events = Vec::new();
         let position = self.0.iter().position(|it| it.id == id).unwrap_or_else(|| {
             let message = OpenMessage::new(id.clone(), item);
-            let metadata = message_metadata(&item.origin, run);
+            let metadata = message_metadata(&item.origin, run, progress);
             let start = json!({ "event": "message-start", "role": role, "metadata": metadata });
             events.push(message.event(start, "id"));
             self.0.push(message);

@@ -15,6 +15,7 @@ use crate::langgraph::{
         encode::{task, update},
         item::{Body, Item, MessageItem, RunFacts},
         message::complete_fields,
+        progress::Progress,
         tool_event::tool_events,
     },
 };
@@ -22,6 +23,7 @@ use crate::langgraph::{
 /// Encodes the events of one run, in their order.
 pub(in crate::langgraph) struct RunEncoder {
     run: Arc<RunFacts>,
+    progress: Progress,
     messages: OpenMessages,
     /// Namespaces of the subgraphs that are running.
     subgraphs: Vec<Vec<String>>,
@@ -47,6 +49,7 @@ impl RunEncoder {
     pub(in crate::langgraph) fn new(run: Arc<RunFacts>) -> Self {
         Self {
             run,
+            progress: Progress::default(),
             messages: OpenMessages::default(),
             subgraphs: Vec::new(),
             interrupts: HashSet::new(),
@@ -57,7 +60,8 @@ impl RunEncoder {
     }
 
     /// Encodes the next event of the run.
-    pub(in crate::langgraph) fn encode(&mut self, item: &Item) -> Vec<ProtocolEvent> {
+    pub(in crate::langgraph) fn encode(&mut self, item: &Arc<Item>) -> Vec<ProtocolEvent> {
+        self.progress.add(item);
         self.last_at = item.at;
         let contents = match &item.body {
             Body::Started(_) => vec![self.root("running")],
@@ -67,7 +71,7 @@ impl RunEncoder {
             }
             Body::Message(message) => {
                 let mut contents = self.start_subgraphs(&segments(&message.origin.namespace));
-                contents.extend(self.messages.encode(message, &self.run));
+                contents.extend(self.messages.encode(message, &self.run, &self.progress));
                 contents.extend(tools(message));
                 contents
             }
