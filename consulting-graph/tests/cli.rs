@@ -414,7 +414,7 @@ fn without_kvm_the_next_best_sandbox_is_used_and_a_command_for_vms_is_named() {
         return test_support::report_skipped("a machine without KVM; only root can hide /dev/kvm");
     };
     let (_, err) = check(&output, 0);
-    let lines: Vec<&str> = err.lines().filter(|it| it.contains("debates run in ")).collect();
+    let lines: Vec<&str> = err.lines().filter(|it| it.contains("debates run with ")).collect();
     let [line] = lines.as_slice() else { panic!("{err}") };
     assert!(line.contains("host's kernel)"), "{line}");
     assert!(line.contains("for VMs, run `sudo "), "{line}");
