@@ -40,6 +40,7 @@ mod chapters {
     chapter!(consulting, "consulting.md");
     chapter!(ablation, "ablation.md");
     chapter!(ablation_report, "ablation/scripted.md");
+    chapter!(ablation_small_model, "ablation/small-model.md");
     chapter!(serving, "serving.md");
     chapter!(clients, "clients.md");
     chapter!(cluster, "cluster.md");
