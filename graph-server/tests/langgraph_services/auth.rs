@@ -173,7 +173,7 @@ async fn store_items_belong_to_their_owner() {
     let label = "owner:ada@example%2Eorg";
     assert_eq!(search(&admin).await["items"][0]["namespace"], json!([label, "notes"]));
     let foreign = json!({ "namespace": [], "key": "k", "value": {} });
-    assert_eq!(bob.send(Method::PUT, "/store/items", foreign).await.0, 422);
+    assert_eq!(bob.send(Method::PUT, "/store/items", foreign).await.0, 400);
     let name = json!({ "namespace": ["notes"], "key": "k" });
     assert_eq!(bob.send(Method::DELETE, "/store/items", name).await.0, 204);
     assert_eq!(search(&ada).await["items"][0]["key"], "k", "the item of the other owner stays");
