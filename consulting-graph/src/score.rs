@@ -1,5 +1,6 @@
 //! Scores that decision makers give a move, and how each score was read from the answer of a model.
 
+mod cut;
 mod read;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::moves::MoveId;
-pub(crate) use read::complete_part;
+pub(crate) use cut::complete_part;
 
 /// Lowest and highest score for a metric.
 pub(crate) const SCORE_RANGE: std::ops::RangeInclusive<u8> = 1..=10;

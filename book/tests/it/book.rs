@@ -131,7 +131,7 @@ fn every_picture_is_used() {
 fn drawings_have_a_title() {
     let pictures = root().join("book/chapters/pictures");
     let drawings = files_in(&pictures, "svg");
-    for name in ["house", "superstep", "checkpoints", "trust-zones", "trace-page"] {
+    for name in ["crates", "superstep", "checkpoints", "trust-zones", "trace-page"] {
         assert!(drawings.contains(&format!("{name}.svg")), "{name} is not an SVG");
     }
     for name in drawings {

@@ -1,79 +1,13 @@
 //! The audit log: changes and refused requests, with their client and without credentials.
 
-use std::{
-    fmt::{Debug, Write},
-    sync::{Mutex, Once},
-};
-
 use reqwest::Method;
 use serde_json::json;
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    span::{Attributes, Id, Record},
-};
 
 use crate::{
+    audit_log::assert_logged,
     auth::{server, user},
     protocol_socket::Socket,
 };
-
-/// The lines of all servers of this program.
-static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-/// Starts to record the audit log of all servers. Every server calls this before it can log anything: the interest in a
-/// log statement is cached when it is first reached, for all threads.
-pub(crate) fn record() {
-    static STARTED: Once = Once::new();
-    STARTED.call_once(|| tracing::subscriber::set_global_default(AuditLog).unwrap());
-}
-
-struct AuditLog;
-
-impl Subscriber for AuditLog {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target() == "audit"
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut line = Line(String::new());
-        event.record(&mut line);
-        LINES.lock().unwrap().push(line.0);
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
-
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        write!(self.0, "{}={value:?};", field.name()).unwrap();
-    }
-}
-
-/// Checks that the lines about a thread have these parts, and contain no credentials.
-fn assert_logged(thread: &str, expected: &[&[&str]]) {
-    let lines = LINES.lock().unwrap().clone();
-    let lines: Vec<_> = lines.iter().filter(|it| it.contains(thread)).collect();
-    assert_eq!(lines.len(), expected.len(), "{lines:?}");
-    for (line, parts) in lines.iter().zip(expected) {
-        for part in *parts {
-            assert!(line.contains(part), "{part} is missing: {line}");
-        }
-        assert!(!line.contains("key of"), "{line}");
-    }
-}
 
 #[tokio::test]
 async fn changes_and_refused_requests_are_logged_without_credentials() {

@@ -5,6 +5,7 @@
 mod agent;
 mod assistants;
 mod audit;
+mod audit_log;
 mod auth;
 mod authenticator;
 mod authorize;

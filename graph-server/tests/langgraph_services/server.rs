@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{net::TcpListener, task::JoinHandle};
 
-use crate::{audit, graphs::add_all};
+use crate::{audit_log, graphs::add_all};
 
 /// A server that listens on its own port. It stops and its files are deleted when it is dropped.
 pub(crate) struct Server {
@@ -63,7 +63,7 @@ impl Server {
         add: impl FnOnce(Graphs) -> Graphs,
         configure: impl FnOnce(LangGraphApi) -> LangGraphApi,
     ) -> Self {
-        audit::record();
+        audit_log::record();
         let files = tempfile::tempdir().unwrap();
         let database = Sqlite::open(files.path().join("threads.db")).unwrap();
         let saver = Arc::new(SqliteSaver::new(&database));

@@ -10,14 +10,18 @@ pub(super) const PUBLIC_KEY: &str = "MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQE
 /// Modulus of another key, base64url-encoded.
 pub(super) const OTHER_MODULUS: &str = "up41L6sanGwLRWBtQ6Qyp-i14mynug1JzKF3Q3xow2RRYN1AeUfG1HD-SpIeQUjRqa1H5nGvCOCtH9CQHspWMpq9xHdtUzXbjhn0mrqow8HrjRdgb-CzeT98DzQJtYv5JYuH5c9px1YavDylKWeDfLLVaTZuRfZvD0bKkUhaT1bB3xZci9-vZnrBZI5axUokGoBPTyv0Se4a6SXOdQ2BviOaEH062UBKoPHLc5zlIOmatPtpau04BJsq2tbfr5KcGepuGbHiLQlwkuba8VMG7xnBxsxDSEWr_ROUAyapdC-4dX4Iu-sVIJt_74qQTBc-zaqyYE53hYKnPmWpYNWb5Q";
 
-/// Header and claims of the signed tokens.
-fn message(algorithm: &str) -> String {
-    super::message(&format!(r#"{{"alg":"{algorithm}"}}"#), r#"{"sub":"ada","exp":4102444800}"#)
-}
+/// Claims of the signed tokens.
+const CLAIMS: &str = r#"{"sub":"ada","exp":4102444800}"#;
 
-/// Returns the tokens that are signed with the key, with the names of their algorithms.
-pub(super) fn tokens() -> impl Iterator<Item = (&'static str, String)> {
-    SIGNATURES.into_iter().map(|(name, signature)| (name, format!("{}.{signature}", message(name))))
+/// Returns the tokens that are signed with the key, with the names of their algorithms. `message` encodes a header and
+/// claims.
+pub(super) fn tokens(
+    message: fn(&str, &str) -> String,
+) -> impl Iterator<Item = (&'static str, String)> {
+    SIGNATURES.into_iter().map(move |(name, signature)| {
+        let message = message(&format!(r#"{{"alg":"{name}"}}"#), CLAIMS);
+        (name, format!("{message}.{signature}"))
+    })
 }
 
 const SIGNATURES: [(&str, &str); 6] = [
