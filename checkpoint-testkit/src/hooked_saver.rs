@@ -8,15 +8,20 @@ use graph_core::checkpoint::{
     PruneStats,
 };
 
-/// Intercepts the writes and leases of a [`HookedSaver`].
+/// Intercepts the changes and leases of a [`HookedSaver`].
 #[async_trait]
 pub trait WriteHook: Send + Sync + fmt::Debug {
-    /// Called instead of [`Checkpointer::write`] for every write. `to` is the wrapped saver.
+    /// Called before each write, copy and prune. By default, does nothing.
+    async fn before_change(&self) {}
+
+    /// Called instead of [`Checkpointer::write`] for every write. `to` is the wrapped saver. By default, writes to it.
     async fn write(
         &self,
         to: &dyn Checkpointer,
         writes: Vec<CheckpointWrite>,
-    ) -> Result<(), CheckpointError>;
+    ) -> Result<(), CheckpointError> {
+        to.write(writes).await
+    }
 
     /// Called instead of [`Checkpointer::lease`]. By default, leases the thread from the wrapped saver.
     async fn lease(&self, from: &dyn Checkpointer, thread: &str) -> Result<Lease, CheckpointError> {
@@ -24,7 +29,8 @@ pub trait WriteHook: Send + Sync + fmt::Debug {
     }
 }
 
-/// A checkpointer that passes writes and leases to a [`WriteHook`], and everything else to the wrapped saver.
+/// A checkpointer that passes writes and leases to a [`WriteHook`], and everything else to the wrapped saver. The hook
+/// is also called before copies and prunes.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -79,6 +85,7 @@ impl<W: WriteHook> Checkpointer for HookedSaver<W> {
     }
 
     async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
+        self.hook.before_change().await;
         self.hook.write(&*self.inner, writes).await
     }
 
@@ -107,10 +114,12 @@ impl<W: WriteHook> Checkpointer for HookedSaver<W> {
     }
 
     async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError> {
+        self.hook.before_change().await;
         self.inner.copy_thread(from, to).await
     }
 
     async fn prune(&self, threads: &[String], keep: Keep) -> Result<PruneStats, CheckpointError> {
+        self.hook.before_change().await;
         self.inner.prune(threads, keep).await
     }
 }

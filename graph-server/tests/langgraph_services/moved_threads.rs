@@ -10,13 +10,8 @@ use std::{
 };
 
 use async_trait::async_trait;
-use graph_core::{
-    checkpoint::{
-        Checkpoint, CheckpointError, CheckpointWrite, Checkpointer, HistoryQuery, Keep, Lease,
-        Lookup, MemorySaver, PruneStats,
-    },
-    store::InMemoryStore,
-};
+use checkpoint_testkit::{HookedSaver, WriteHook};
+use graph_core::{checkpoint::MemorySaver, store::InMemoryStore};
 use graph_server::{
     http::KeyHash,
     langgraph::{ApiOptions, Graphs},
@@ -38,16 +33,16 @@ use crate::{
 /// Time for which the operator's request is expected to wait.
 const WAIT: Duration = Duration::from_millis(300);
 
-/// A checkpointer that can be stopped before its next change.
+/// Stops the next change of a checkpointer.
 #[derive(Debug)]
-struct StoppingSaver {
-    inner: MemorySaver,
+struct StopChange {
     stops: AtomicBool,
     /// Receives what continues the change.
     stopped: mpsc::UnboundedSender<oneshot::Sender<()>>,
 }
 
-impl StoppingSaver {
+#[async_trait]
+impl WriteHook for StopChange {
     async fn before_change(&self) {
         if self.stops.swap(false, Ordering::AcqRel) {
             let (go_on, continued) = oneshot::channel();
@@ -57,57 +52,11 @@ impl StoppingSaver {
     }
 }
 
-#[async_trait]
-impl Checkpointer for StoppingSaver {
-    async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError> {
-        self.before_change().await;
-        self.inner.write(writes).await
-    }
-
-    async fn copy_thread(&self, from: &str, to: &str) -> Result<(), CheckpointError> {
-        self.before_change().await;
-        self.inner.copy_thread(from, to).await
-    }
-
-    async fn prune(&self, threads: &[String], keep: Keep) -> Result<PruneStats, CheckpointError> {
-        self.before_change().await;
-        self.inner.prune(threads, keep).await
-    }
-
-    async fn lease(&self, thread: &str) -> Result<Lease, CheckpointError> {
-        self.inner.lease(thread).await
-    }
-
-    async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
-        self.inner.get(at).await
-    }
-
-    async fn list(&self, query: &HistoryQuery) -> Result<Vec<Checkpoint>, CheckpointError> {
-        self.inner.list(query).await
-    }
-
-    async fn threads(&self) -> Result<Vec<String>, CheckpointError> {
-        self.inner.threads().await
-    }
-
-    async fn namespaces(&self, thread: &str) -> Result<Vec<(String, usize)>, CheckpointError> {
-        self.inner.namespaces(thread).await
-    }
-
-    async fn delete_thread(&self, thread: &str) -> Result<(), CheckpointError> {
-        self.inner.delete_thread(thread).await
-    }
-
-    async fn delete_runs(&self, runs: &[String]) -> Result<(), CheckpointError> {
-        self.inner.delete_runs(runs).await
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thread_is_moved_after_the_requests_of_clients_that_see_it() {
     let (stopped, mut changes) = mpsc::unbounded_channel();
-    let inner = MemorySaver::new();
-    let saver = Arc::new(StoppingSaver { inner, stops: AtomicBool::new(false), stopped });
+    let hook = StopChange { stops: AtomicBool::new(false), stopped };
+    let saver = Arc::new(HookedSaver::new(Arc::new(MemorySaver::new()), hook));
     let checkpointer = saver.clone();
     let server = Server::start_with(
         ApiOptions::default(),
@@ -130,7 +79,7 @@ async fn a_thread_is_moved_after_the_requests_of_clients_that_see_it() {
                 ("/threads/prune".to_owned(), body)
             }
         };
-        saver.stops.store(true, Ordering::Release);
+        saver.hook().stops.store(true, Ordering::Release);
         let moving = async {
             let go_on = changes.recv().await.unwrap();
             let team = json!({ "metadata": { "team": "west" } });

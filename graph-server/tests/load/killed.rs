@@ -87,18 +87,22 @@ async fn until_stored(data: &Path, seq: u64) {
     }
 }
 
+/// Returns the request of a slow run with a resumable stream.
+fn resumable_run() -> Value {
+    json!({
+        "assistant_id": "slow",
+        "input": { "steps": STEPS, "delay": 0.02 },
+        "stream_mode": "custom",
+        "stream_resumable": true,
+    })
+}
+
 #[tokio::test]
 async fn events_of_resumable_runs_survive_a_kill() {
     let data = tempfile::tempdir().unwrap();
     let server = Reference::start(data.path());
     let thread = server.new_thread().await;
-    let body = json!({
-        "assistant_id": "slow",
-        "input": { "steps": STEPS, "delay": 0.02 },
-        "stream_mode": "custom",
-        "stream_resumable": true,
-    });
-    let mut stream = server.send(&format!("{thread}/runs/stream"), &body).await;
+    let mut stream = server.send(&format!("{thread}/runs/stream"), &resumable_run()).await;
     let run = stream.headers()["content-location"].to_str().unwrap().to_owned();
     let (mut received, mut seen) = (Vec::new(), Vec::new());
     while seen.len() < 3 {
@@ -142,13 +146,7 @@ async fn thread_streams_are_resumed_after_a_kill() {
     let data = tempfile::tempdir().unwrap();
     let server = Reference::start(data.path());
     let thread = server.new_thread().await;
-    let body = json!({
-        "assistant_id": "slow",
-        "input": { "steps": STEPS, "delay": 0.02 },
-        "stream_mode": "custom",
-        "stream_resumable": true,
-    });
-    let run = server.post(&format!("{thread}/runs"), &body).await;
+    let run = server.post(&format!("{thread}/runs"), &resumable_run()).await;
     let run = format!("{thread}/runs/{}", run["run_id"].as_str().unwrap());
     let text = read_until(server.join_after(&thread, "-1").await, "{\"tick\":3}").await;
     let seen = custom_events(&text);
