@@ -12,9 +12,9 @@ fn browser_tests_pass() {
         "e2e/*.test.mjs"
     } else {
         test_support::report_skipped(
-            "browser tests other than the whole run and the main flows; set GRAPH_NIGHTLY to run all of web/e2e",
+            "browser tests other than the report, the whole run and the main flows; set GRAPH_NIGHTLY to run all of web/e2e",
         );
-        "e2e/flows.test.mjs e2e/whole-run.test.mjs"
+        "e2e/flows.test.mjs e2e/report.test.mjs e2e/whole-run.test.mjs"
     };
     browser_tests::run(files, [("CONSULTING_BIN", env!("CARGO_BIN_EXE_consulting"))]);
 }
