@@ -111,12 +111,17 @@ impl Plan {
 fn summary(plan: &Plan, total: Duration) -> String {
     let mut text = "Summary\n".to_owned();
     for step in plan.steps() {
-        let outcome = match step.outcome() {
-            Some(Outcome::Succeeded(duration)) => format!("ok      {:>12}", human(*duration)),
-            Some(Outcome::Failed) => "FAILED              ".to_owned(),
-            None => "not run             ".to_owned(),
+        let (outcome, failed_tests): (_, &[String]) = match step.outcome() {
+            Some(Outcome::Succeeded(duration)) => {
+                (format!("ok      {:>12}", human(*duration)), &[])
+            }
+            Some(Outcome::Failed { tests }) => ("FAILED              ".to_owned(), tests),
+            None => ("not run             ".to_owned(), &[]),
         };
         text += &format!("  {outcome}  {}\n", step.title());
+        for test in failed_tests {
+            text += &format!("    {test}\n");
+        }
     }
     if plan.steps().all(|it| matches!(it.outcome(), Some(Outcome::Succeeded(_)))) {
         text += &format!("  all     {:>12}\n", human(total));
@@ -172,12 +177,15 @@ Skipped
     #[test]
     fn summary_marks_the_failed_step() {
         let plan = plan();
-        let outcomes = [Outcome::Succeeded(Duration::from_secs(1)), Outcome::Failed];
+        let failed =
+            Outcome::Failed { tests: vec!["runs::end: a.rs:3:5: expected 1 run".to_owned()] };
+        let outcomes = [Outcome::Succeeded(Duration::from_secs(1)), failed];
         plan.steps().zip(outcomes).for_each(|(step, it)| step.set_outcome(it));
         let expect = "\
 Summary
   ok             1.0 s  format
   FAILED                clippy
+    runs::end: a.rs:3:5: expected 1 run
   not run               tests
 Skipped
   licences: cargo install it

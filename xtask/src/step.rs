@@ -3,7 +3,8 @@
 use std::{
     env,
     ffi::OsStr,
-    fmt, io,
+    fmt,
+    io::{self, BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     sync::OnceLock,
@@ -34,7 +35,10 @@ pub(crate) struct Step {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Succeeded(Duration),
-    Failed,
+    Failed {
+        /// Names of the tests that failed, each with the first lines of its message.
+        tests: Vec<String>,
+    },
 }
 
 #[derive(Debug)]
@@ -108,8 +112,8 @@ impl Step {
         }
         self.print_title();
         let start = Instant::now();
-        let status = self.command(root).status();
-        self.finish(start, status, None)
+        let (status, stdout) = run_and_print(self.command(root));
+        self.finish(start, status, &stdout)
     }
 
     /// Runs the command and prints its output when it has ended, so that commands can run at the same time.
@@ -118,14 +122,13 @@ impl Step {
         let output = self.command(root).stdin(Stdio::null()).output();
         let _one_at_a_time = io::stdout().lock();
         self.print_title();
-        let mut missing = None;
+        let mut stdout = String::new();
         if let Ok(output) = &output {
-            let stdout = String::from_utf8_lossy(&output.stdout);
+            stdout = String::from_utf8_lossy(&output.stdout).into_owned();
             print!("{stdout}");
             eprint!("{}", String::from_utf8_lossy(&output.stderr));
-            missing = first_missing(&stdout, &self.expected);
         }
-        self.finish(start, output.map(|it| it.status), missing)
+        self.finish(start, output.map(|it| it.status), &stdout)
     }
 
     fn print_title(&self) {
@@ -145,14 +148,14 @@ impl Step {
         command
     }
 
-    /// Stores the outcome. `missing` is an expected text that the output does not contain.
+    /// Checks the output of the command and stores the outcome.
     fn finish(
         &self,
         start: Instant,
         status: io::Result<ExitStatus>,
-        missing: Option<&String>,
+        stdout: &str,
     ) -> Result<(), Error> {
-        let result = match (status, missing) {
+        let result = match (status, first_missing(stdout, &self.expected)) {
             (Ok(status), None) if status.success() => Ok(()),
             (Ok(status), Some(text)) if status.success() => {
                 Err(Error::MissingOutput { command: self.to_string(), text: text.clone() })
@@ -164,7 +167,7 @@ impl Step {
         self.set_outcome(if result.is_ok() {
             Outcome::Succeeded(duration)
         } else {
-            Outcome::Failed
+            Outcome::Failed { tests: failed_tests(stdout) }
         });
         result
     }
@@ -194,6 +197,44 @@ impl fmt::Display for Step {
         }
         self.args.iter().try_for_each(|arg| write!(f, " {}", quoted(arg)))
     }
+}
+
+/// Runs a command, prints its standard output while it runs, and also returns this output.
+fn run_and_print(mut command: Command) -> (io::Result<ExitStatus>, String) {
+    let mut stdout = String::new();
+    let status = command.stdout(Stdio::piped()).spawn().and_then(|mut child| {
+        for line in child.stdout.take().into_iter().flat_map(|it| BufReader::new(it).split(b'\n')) {
+            let line = String::from_utf8_lossy(&line?).into_owned();
+            println!("{line}");
+            stdout += &line;
+            stdout.push('\n');
+        }
+        child.wait()
+    });
+    (status, stdout)
+}
+
+/// Returns the names of the failed tests in the output of test programs, each with the position and the first line of
+/// its panic.
+fn failed_tests(stdout: &str) -> Vec<String> {
+    let name =
+        |line: &str| Some(line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?.to_owned());
+    let panics: Vec<(&str, &str)> = stdout
+        .lines()
+        .zip(stdout.lines().skip(1))
+        .filter(|(line, _)| line.contains(" panicked at "))
+        .collect();
+    let describe = |test: String| match panics
+        .iter()
+        .find(|(line, _)| line.contains(&format!("thread '{test}'")))
+    {
+        Some((line, message)) => {
+            let position = line.rsplit_once(" panicked at ").map_or("", |(_, it)| it);
+            format!("{test}: {position} {message}")
+        }
+        None => test,
+    };
+    stdout.lines().filter_map(name).map(describe).collect()
 }
 
 /// Returns the first of the expected texts that no line after the line of the previous text contains.
@@ -257,6 +298,24 @@ mod tests {
         for expected in [["three", "two"], ["one", "two"], ["one", "four"]] {
             assert_eq!(missing(&expected).as_deref(), Some(expected[1]));
         }
+    }
+
+    #[test]
+    fn failed_tests_are_listed_with_their_messages() {
+        let output = "\
+test a::passes ... ok
+test a::fails ... FAILED
+test a::leaks ... FAILED
+
+---- a::fails stdout ----
+
+thread 'a::fails' (71) panicked at a.rs:3:5:
+expected 1 run
+";
+        let step = Step::new("", "sh", "-c").args([format!("echo \"{output}\"; exit 1")]);
+        assert!(step.run(Path::new(".")).is_err());
+        let Some(Outcome::Failed { tests }) = step.outcome() else { panic!("{step:?}") };
+        assert_eq!(*tests, ["a::fails: a.rs:3:5: expected 1 run", "a::leaks"]);
     }
 
     #[test]
