@@ -1,18 +1,22 @@
 //! HTTP server that starts runs, streams their events (as server-sent events), cancels runs, and resumes them after
 //! a restart.
 //!
-//! - A [`Service`] manages runs and is independent of HTTP. A [`Runner`] executes a run.
-//!   [`Graphs`](graph::Graphs) is the runner for compiled graphs.
-//! - [`http`] contains the parts that every server needs: authentication, error responses and event streams.
-//! - [`graph::routes`] serves any compiled graph. Applications can define their own routes on the same service.
-//! - [`langgraph`] serves graphs to LangGraph's own clients, through LangGraph's API.
+//! For graphs:
+//!
+//! - [`langgraph`] serves any graph through LangGraph's API, to LangGraph's own clients. Its documentation contains a
+//!   complete server.
 //! - [`studio`] is a web page for running and debugging these graphs. [`dev`] serves both on this machine.
+//!
+//! For applications with their own routes:
+//!
+//! - A [`Service`] manages runs and is independent of HTTP. A [`Runner`], which the application implements, executes
+//!   the runs. [`service_graph`](langgraph::service_graph) also offers them to LangGraph's clients.
+//! - [`http`] contains the parts that every server needs: authentication, error responses and event streams.
 //!
 //! The book's chapters [Serving graphs](../book/serving.html), [Using LangGraph's clients](../book/clients.html) and
 //! [Studio](../book/studio.html) are a guide; `cargo xtask book` renders them.
 #![forbid(unsafe_code)]
 
-pub mod graph;
 pub mod http;
 pub mod langgraph;
 mod recent_events;

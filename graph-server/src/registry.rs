@@ -51,13 +51,7 @@ CREATE TABLE IF NOT EXISTS runs (
     updated INTEGER NOT NULL,
     ended INTEGER
 ) STRICT;
-CREATE INDEX IF NOT EXISTS runs_by_status ON runs (status);
-CREATE TABLE IF NOT EXISTS events (
-    run TEXT NOT NULL,
-    seq INTEGER NOT NULL,
-    data TEXT NOT NULL,
-    PRIMARY KEY (run, seq)
-) STRICT, WITHOUT ROWID;";
+CREATE INDEX IF NOT EXISTS runs_by_status ON runs (status);";
 
 const COLUMNS: &str = "id, subject, input, told, status, error, created, updated, ended, outcome";
 
@@ -92,7 +86,7 @@ impl Registry {
 
     /// Locks the connection. A poisoned lock is safe to use, because the transaction of the thread that panicked
     /// was rolled back.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Connection> {
+    fn lock(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 

@@ -35,6 +35,54 @@ pub fn raise_descriptor_limit() -> io::Result<u64> {
 /// finish, and preempts the remaining ones.
 ///
 /// Fails if `listener` is reachable from other machines and the guard has neither API keys nor authenticators.
+///
+/// ```
+/// use std::{sync::Arc, time::Duration};
+///
+/// use axum::{Json, Router, extract::State, routing::get};
+/// use graph_server::{
+///     Capacity, Registry, Service,
+///     http::{Guard, Metrics, Path, Problem},
+///     serve,
+/// };
+/// use serde_json::Value;
+/// use tokio::net::TcpListener;
+/// # use std::io;
+/// # use async_trait::async_trait;
+/// # use graph_server::{EventSender, RunEvent, RunInfo, Runner, RunnerError, RunnerOutcome};
+/// #
+/// # struct Doubler;
+/// #
+/// # #[async_trait]
+/// # impl Runner for Doubler {
+/// #     async fn execute(&self, run: &RunInfo, _: &EventSender) -> Result<RunnerOutcome, RunnerError> {
+/// #         Ok(RunnerOutcome::Complete(run.input.clone()))
+/// #     }
+/// #
+/// #     fn events(&self, _: &str, _: u64, _: usize) -> io::Result<Vec<RunEvent>> {
+/// #         Ok(Vec::new())
+/// #     }
+/// # }
+///
+/// /// Returns the result of a run.
+/// async fn result(
+///     State(service): State<Service>,
+///     Path(id): Path<String>,
+/// ) -> Result<Json<Value>, Problem> {
+///     Ok(Json(service.get(&id).await?.outcome))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // `Doubler` is a `Runner`, whose documentation shows it.
+/// let service = Service::open(Registry::in_memory()?, Arc::new(Doubler), Capacity::default()).await?;
+/// let locked = Router::new().route("/runs/{id}", get(result)).with_state(service.clone());
+/// let guarded = Guard::new().wrap(Router::new(), locked, Metrics::default());
+/// let listener = TcpListener::bind("127.0.0.1:0").await?;
+/// let shutdown = std::future::pending::<()>();
+/// # let shutdown = async {};
+/// serve(listener, guarded, service, Duration::from_secs(5), shutdown).await?;
+/// # Ok(()) }
+/// ```
 pub async fn serve(
     listener: TcpListener,
     guarded: Guarded,

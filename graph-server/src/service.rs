@@ -63,7 +63,7 @@ const PREEMPTION_GRACE: Duration = Duration::from_secs(10);
 /// # }
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// // `Doubler` is a `Runner`, whose documentation shows it. For graphs, use `graph::Graphs`.
+/// // `Doubler` is a `Runner`, whose documentation shows it. To serve graphs, use `langgraph`.
 /// let service = Service::open(Registry::in_memory()?, Arc::new(Doubler), Capacity::default()).await?;
 /// service.start(NewRun { id: "run-1".into(), subject: "doubler".into(), input: json!(21) }).await?;
 ///

@@ -1,16 +1,14 @@
 //! Tests of access control and request limits.
 
-use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{net::Ipv4Addr, time::Duration};
 
 use axum::{
     Router,
     http::HeaderValue,
     routing::{get, post},
 };
-use graph_core::{MemorySaver, START, State, StateGraph};
 use graph_server::{
-    Capacity, Registry, Service,
-    graph::{Graphs, routes},
+    Service,
     http::{Asset, Guard, Guarded, KeyHash, Metrics, page},
 };
 use reqwest::Method;
@@ -21,16 +19,10 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::web::Server;
+use crate::{app, service::Counter, web::Server};
 
-#[derive(State, Clone, Debug, Default)]
-struct Nothing {
-    note: String,
-}
-
-async fn idle(_: &Nothing) {
-    std::future::pending::<()>().await;
-}
+/// Path of the event stream of the run that [`start_idle_run`] starts.
+const EVENTS: &str = "/runs/a/events";
 
 async fn server(guard: Guard, streams: usize) -> Server {
     let (guarded, service) = routes_of(guard, streams).await;
@@ -38,19 +30,18 @@ async fn server(guard: Guard, streams: usize) -> Server {
 }
 
 async fn routes_of(guard: Guard, streams: usize) -> (Guarded, Service) {
-    let graph = StateGraph::<Nothing>::new().node(idle).edge(START, idle);
-    let graph = graph.checkpointer(MemorySaver::new()).compile().unwrap();
-    let registry = Registry::in_memory().unwrap();
-    let graphs = Graphs::new(registry.clone()).add("idle", graph, || ());
-    let service =
-        Service::open(registry, Arc::new(graphs.clone()), Capacity::default()).await.unwrap();
     let metrics = Metrics::default();
-    let (locked, _) = routes(graphs, service.clone(), streams, metrics.clone());
+    let (service, locked) = app::open(Counter::new(0), streams, metrics.clone()).await;
     let open = Router::new()
         .route("/echo", post(|body: String| async { body }))
         .route("/health", get(async || "ok"))
         .merge(page(file));
     (guard.wrap(open, locked, metrics), service)
+}
+
+/// Starts a run that does not end and has no events.
+async fn start_idle_run(server: &Server) {
+    assert_eq!(server.post("/runs", &json!({ "to": 1 })).await.0, 202);
 }
 
 /// Size of a large response in bytes. It exceeds the socket buffers, so the response cannot be sent completely to a
@@ -70,10 +61,10 @@ fn file(name: &str) -> Option<Asset> {
 async fn locked_routes_require_the_key() {
     let server = server(Guard::new().key(KeyHash::of("right")), 9).await;
     let ask = async |header: &str, value: &str| {
-        let request = server.request(Method::GET, "/graphs").header(header, value);
+        let request = server.request(Method::GET, "/runs").header(header, value);
         request.send().await.unwrap().status().as_u16()
     };
-    assert_eq!(server.get("/graphs").await.0, 401);
+    assert_eq!(server.get("/runs").await.0, 401);
     assert_eq!(ask("authorization", "Bearer wrong").await, 401);
     assert_eq!(ask("authorization", "Bearer right").await, 200);
     assert_eq!(ask("x-api-key", "right").await, 200);
@@ -96,7 +87,7 @@ async fn incomplete_request_headers_time_out() {
     let server = server(Guard::new(), 9).await;
     let begun = Instant::now();
     let mut slow = TcpStream::connect(server.address).await.unwrap();
-    slow.write_all(b"GET /graphs HTTP/1.1\r\nhost: localhost\r\nx-more: ").await.unwrap();
+    slow.write_all(b"GET /runs HTTP/1.1\r\nhost: localhost\r\nx-more: ").await.unwrap();
     let mut said = String::new();
     slow.read_to_string(&mut said).await.unwrap();
     assert!(!said.contains("200 OK"), "{said}");
@@ -127,7 +118,7 @@ async fn cors_headers_name_the_allowed_origins_methods_and_headers() {
     let guard = Guard::new().key(KeyHash::of("right"));
     let server = server(guard.origin(HeaderValue::from_static("https://friend.example")), 9).await;
     let ask = async |origin: &str| {
-        let request = server.request(Method::OPTIONS, "/graphs/idle/runs").header("origin", origin);
+        let request = server.request(Method::OPTIONS, "/runs").header("origin", origin);
         let request = request.header("access-control-request-method", "POST");
         let wanted = "content-type,authorization,x-api-key,last-event-id,mcp-protocol-version";
         request.header("access-control-request-headers", wanted).send().await.unwrap()
@@ -145,7 +136,7 @@ async fn cors_headers_name_the_allowed_origins_methods_and_headers() {
     let stranger = ask("https://evil.example").await;
     assert!(!stranger.headers().contains_key("access-control-allow-origin"));
     // Web pages from allowed origins can read error responses.
-    let refused = server.request(Method::GET, "/graphs").header("origin", "https://friend.example");
+    let refused = server.request(Method::GET, "/runs").header("origin", "https://friend.example");
     let refused = refused.send().await.unwrap();
     assert_eq!(refused.status().as_u16(), 401);
     assert_eq!(refused.headers()["access-control-allow-origin"], "https://friend.example");
@@ -156,7 +147,7 @@ async fn requests_of_unknown_hosts_and_origins_are_rejected() {
     let guard = Guard::new().origin(HeaderValue::from_static("https://friend.example"));
     let server = server(guard, 9).await;
     let ask = async |method: Method, host: Option<&str>, origin: &str| {
-        let mut request = server.request(method, "/graphs/idle/runs").header("origin", origin);
+        let mut request = server.request(method, "/runs").header("origin", origin);
         if let Some(host) = host {
             request = request.header("host", host);
         }
@@ -171,7 +162,7 @@ async fn requests_of_unknown_hosts_and_origins_are_rejected() {
     assert_eq!((status, allowed.unwrap().to_str().unwrap()), (202, "https://friend.example"));
     // Without a preflight request, a web page of another site can send a body only with a content type other than JSON,
     // which the server rejects.
-    let plain = server.request(Method::POST, "/graphs/idle/runs").body("{}").send().await.unwrap();
+    let plain = server.request(Method::POST, "/runs").body("{}").send().await.unwrap();
     assert_eq!(plain.status().as_u16(), 415);
 }
 
@@ -181,22 +172,21 @@ async fn body_size_and_request_rate_are_limited() {
     let large = server.request(Method::POST, "/echo").body("x".repeat(101)).send().await.unwrap();
     assert_eq!(large.status().as_u16(), 413);
     for _ in 0..4 {
-        assert_eq!(server.get("/graphs").await.0, 200);
+        assert_eq!(server.get("/runs").await.0, 200);
     }
     // The allowance grows with time, so a slow client may send more requests.
-    while server.get("/graphs").await.0 != 429 {}
+    while server.get("/runs").await.0 != 429 {}
     server.stop().await;
 }
 
 #[tokio::test]
 async fn the_number_of_streams_is_limited_and_closed_streams_free_a_slot() {
     let server = server(Guard::new(), 1).await;
-    let (_, run) = server.post("/graphs/idle/runs", &json!({})).await;
-    let path = format!("/runs/{}/events", run["id"].as_str().unwrap());
-    let open = server.request(Method::GET, &path).send().await.unwrap();
+    start_idle_run(&server).await;
+    let open = server.request(Method::GET, EVENTS).send().await.unwrap();
     assert_eq!(open.headers()["cache-control"], "no-store");
     assert_eq!(open.headers()["x-accel-buffering"], "no", "prevents buffering by proxies");
-    let second = server.request(Method::GET, &path).send().await.unwrap();
+    let second = server.request(Method::GET, EVENTS).send().await.unwrap();
     assert_eq!(
         (second.status().as_u16(), &second.headers()["retry-after"]),
         (429, &"5".parse().unwrap())
@@ -204,7 +194,7 @@ async fn the_number_of_streams_is_limited_and_closed_streams_free_a_slot() {
     drop(open);
     // The slot becomes free as soon as the server notices that the client has disconnected.
     let free = async {
-        while server.request(Method::GET, &path).send().await.unwrap().status().as_u16() != 200 {
+        while server.request(Method::GET, EVENTS).send().await.unwrap().status().as_u16() != 200 {
             sleep(Duration::from_millis(50)).await;
         }
     };
@@ -216,19 +206,18 @@ async fn the_number_of_streams_is_limited_and_closed_streams_free_a_slot() {
 #[tokio::test]
 async fn a_client_with_all_streams_does_not_lock_out_others() {
     let server = server(Guard::new(), 3).await;
-    let (_, run) = server.post("/graphs/idle/runs", &json!({})).await;
-    let path = format!("/runs/{}/events", run["id"].as_str().unwrap());
-    let oldest = server.request(Method::GET, &path).send().await.unwrap();
+    start_idle_run(&server).await;
+    let oldest = server.request(Method::GET, EVENTS).send().await.unwrap();
     let mut others = vec![];
     for _ in 0..2 {
-        others.push(server.request(Method::GET, &path).send().await.unwrap());
+        others.push(server.request(Method::GET, EVENTS).send().await.unwrap());
     }
     let address = Ipv4Addr::new(127, 0, 0, 2);
-    let light = server.request_from(address, Method::GET, &path).send().await.unwrap();
+    let light = server.request_from(address, Method::GET, EVENTS).send().await.unwrap();
     assert_eq!(light.status().as_u16(), 200);
     let ended = timeout(Duration::from_secs(120), oldest.text()).await;
     ended.expect("the oldest stream ends").unwrap();
-    assert_eq!(server.request(Method::GET, &path).send().await.unwrap().status().as_u16(), 429);
+    assert_eq!(server.request(Method::GET, EVENTS).send().await.unwrap().status().as_u16(), 429);
     server.stop().await;
 }
 
@@ -247,10 +236,10 @@ async fn the_page_has_a_content_security_policy_and_cached_assets() {
         let (status, body) = server.get(path).await;
         assert_eq!((status, &body["error"]["code"]), (404, &json!("not_found")), "{path}");
     }
-    let other = server.request(Method::DELETE, "/graphs").send().await.unwrap();
+    let other = server.request(Method::DELETE, "/runs").send().await.unwrap();
     assert_eq!(
         (other.status().as_u16(), &other.headers()["allow"]),
-        (405, &"GET,HEAD".parse().unwrap())
+        (405, &"GET,HEAD,POST".parse().unwrap())
     );
     assert!(other.text().await.unwrap().contains("method"));
 }
@@ -278,7 +267,7 @@ async fn idle_connections_do_not_lock_out_new_ones() {
     let server = server(Guard::new().connection_limit(LIMIT), 9).await;
     let mut idle = Vec::new();
     for _ in 0..5 * LIMIT {
-        let (connection, status) = open(&server, "/graphs").await;
+        let (connection, status) = open(&server, "/runs").await;
         assert_eq!(status, "200");
         idle.push(connection);
     }
@@ -286,7 +275,7 @@ async fn idle_connections_do_not_lock_out_new_ones() {
     for mut connection in idle {
         // A closed connection is at its end after the response to the first request.
         connection
-            .write_all(b"GET /graphs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            .write_all(b"GET /runs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
             .await
             .ok();
         let mut rest = String::new();
@@ -301,11 +290,10 @@ async fn idle_connections_do_not_lock_out_new_ones() {
 async fn health_probes_are_answered_while_a_client_holds_all_its_connections() {
     const LIMIT: usize = 3;
     let server = server(Guard::new().connection_limit(LIMIT), 9).await;
-    let (_, run) = server.post("/graphs/idle/runs", &json!({})).await;
-    let events = format!("/runs/{}/events", run["id"].as_str().unwrap());
+    start_idle_run(&server).await;
     let mut streams = Vec::new();
     for _ in 0..LIMIT {
-        let (stream, status) = open(&server, &events).await;
+        let (stream, status) = open(&server, EVENTS).await;
         assert_eq!(status, "200");
         streams.push(stream);
     }
@@ -314,7 +302,7 @@ async fn health_probes_are_answered_while_a_client_holds_all_its_connections() {
         streams.push(TcpStream::connect(server.address).await.unwrap());
     }
     assert_eq!(open(&server, "/health").await.1, "200");
-    assert_eq!(open(&server, "/graphs").await.1, "503");
+    assert_eq!(open(&server, "/runs").await.1, "503");
     server.stop().await;
 }
 
@@ -322,10 +310,10 @@ async fn health_probes_are_answered_while_a_client_holds_all_its_connections() {
 async fn health_probes_have_a_separate_rate_limit() {
     let server = server(Guard::new().rate_limit(2), 9).await;
     for _ in 0..2 {
-        assert_eq!(server.get("/graphs").await.0, 200);
+        assert_eq!(server.get("/runs").await.0, 200);
     }
     // The allowance grows with time, so a slow client may send more requests.
-    while server.get("/graphs").await.0 != 429 {}
+    while server.get("/runs").await.0 != 429 {}
     assert_eq!(server.get("/health").await.0, 200);
     server.stop().await;
 }

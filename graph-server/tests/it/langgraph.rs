@@ -5,9 +5,10 @@ mod graphs;
 
 use std::{path::Path, sync::Arc};
 
+use graph_core::{Context, NodeError, START, State, StateGraph};
 use graph_server::{
     http::{Guard, Metrics},
-    langgraph::{Graphs, LangGraphApi},
+    langgraph::{Graphs, LangGraphApi, Schemas},
     serve_until,
 };
 use graph_store::{Sqlite, SqliteSaver, SqliteStore};
@@ -15,13 +16,13 @@ use reqwest::Client;
 use serde_json::{Value, json};
 use tokio::{
     net::TcpListener,
-    sync::oneshot,
+    sync::{Semaphore, oneshot},
     task::{JoinHandle, block_in_place},
 };
 
 use crate::schemathesis;
 
-/// A server that hosts the graphs of the example `reference`.
+/// A server of LangGraph's API.
 struct Server {
     api: LangGraphApi,
     url: String,
@@ -30,12 +31,17 @@ struct Server {
 }
 
 impl Server {
-    /// Starts a server that keeps its data in `dir`.
+    /// Starts a server that keeps its data in `dir` and hosts the graphs of the example `reference`.
     async fn start(dir: &Path) -> Self {
+        Self::start_with(dir, |graphs| graphs::add_all(graphs).unwrap()).await
+    }
+
+    /// Starts a server that keeps its data in `dir` and hosts the graphs that `add` adds.
+    async fn start_with(dir: &Path, add: impl FnOnce(Graphs) -> Graphs) -> Self {
         let database = Sqlite::open(dir.join("threads.db")).unwrap();
         let saver = Arc::new(SqliteSaver::new(&database));
         let store = Arc::new(SqliteStore::new(&database));
-        let graphs = graphs::add_all(Graphs::new(saver, store)).unwrap();
+        let graphs = add(Graphs::new(saver, store));
         let api = LangGraphApi::open(graphs, dir.join("api.db")).await.unwrap();
         let guard = Guard::new().rate_limit(u32::MAX);
         let guarded = guard.wrap(api.open_routes(), api.routes(), Metrics::default());
@@ -105,6 +111,71 @@ async fn active_and_pending_runs_continue_after_a_restart() {
     assert_eq!(values["ticks"], 41);
     let run = server.get(&format!("{runs}/{first}")).await;
     assert_eq!((&run["status"], &run["attempt"]), (&json!("success"), &json!(2)));
+    server.stop().await;
+}
+
+#[derive(State, Clone, Debug, Default)]
+struct Order {
+    dish: String,
+    drink: String,
+}
+
+/// Semaphore that blocks the node `cook` until a permit is added.
+type Gate = Arc<Semaphore>;
+
+async fn ask_dish(_: &Order, cx: &Context<Gate>) -> Result<OrderUpdate, NodeError> {
+    let dish: String = cx.interrupt("Which dish?")?;
+    Ok(Order::update().dish(dish))
+}
+
+async fn cook(_: &Order, cx: &Context<Gate>) -> Result<(), NodeError> {
+    cx.deps().acquire().await?.forget();
+    Ok(())
+}
+
+async fn ask_drink(_: &Order, cx: &Context<Gate>) -> Result<OrderUpdate, NodeError> {
+    let drink: String = cx.interrupt("Which drink?")?;
+    Ok(Order::update().drink(drink))
+}
+
+fn add_order(graphs: Graphs, gate: Gate) -> Graphs {
+    let graph = StateGraph::<Order, Gate>::new()
+        .node(ask_dish)
+        .node(cook)
+        .node(ask_drink)
+        .edge(START, ask_dish)
+        .edge(ask_dish, cook)
+        .edge(cook, ask_drink);
+    graphs.add_with_context("order", graph, Schemas::default(), move |_| Ok(gate.clone())).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_used_once_if_the_server_stops_after_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let gate: Gate = Arc::new(Semaphore::new(0));
+    let server = Server::start_with(dir.path(), |graphs| add_order(graphs, gate.clone())).await;
+    let thread = server.post("/threads", json!({})).await["thread_id"].clone();
+    let thread = format!("/threads/{}", thread.as_str().unwrap());
+    let order = json!({ "assistant_id": "order", "input": { "dish": "?" } });
+    server.post(&format!("{thread}/runs/wait"), order).await;
+    let answer = json!({ "assistant_id": "order", "command": { "resume": "soup" } });
+    let run = server.post(&format!("{thread}/runs"), answer).await["run_id"].clone();
+    // The answer has been used when `cook` is the next node.
+    let state = format!("{thread}/state");
+    while server.get(&state).await["next"] != json!(["cook"]) {
+        tokio::task::yield_now().await;
+    }
+    server.stop().await;
+
+    gate.add_permits(1);
+    let server = Server::start_with(dir.path(), |graphs| add_order(graphs, gate)).await;
+    server.get(&format!("{thread}/runs/{}/join", run.as_str().unwrap())).await;
+    let state = server.get(&state).await;
+    assert_eq!(
+        (&state["values"]["dish"], &state["interrupts"][0]["value"]),
+        (&json!("soup"), &json!("Which drink?")),
+        "{state}"
+    );
     server.stop().await;
 }
 

@@ -1,9 +1,9 @@
 //! Tests of runs, with and without HTTP. They use real files, sockets and restarts.
 #![expect(clippy::unwrap_used, reason = "tests and their helpers may panic")]
 
-mod document;
+mod app;
+mod event_streams;
 mod fuzz;
-mod graphs;
 mod guard;
 mod jwt;
 mod langgraph;

@@ -232,6 +232,18 @@ async fn runs_can_be_cancelled_and_resumed() {
 }
 
 #[tokio::test]
+async fn waiting_runs_can_be_cancelled_and_resumed() {
+    let dir = tempfile::tempdir().unwrap();
+    let service = open(dir.path(), &Counter::new(100), 1).await;
+    service.start(new("a", json!({ "to": 1, "waits": true }))).await.unwrap();
+    assert_eq!(all(&service, "a", 0).await, (vec![1], Status::Waiting));
+    assert_eq!(service.cancel("a").await.unwrap().status, Status::Cancelled);
+    assert!(matches!(service.cancel("a").await, Err(ServiceError::NotActive { .. })));
+    service.resume("a", json!(2)).await.unwrap();
+    assert_eq!(all(&service, "a", 0).await, (vec![1, 2], Status::Complete));
+}
+
+#[tokio::test]
 async fn complete_runs_resume_if_their_runner_can_continue() {
     let dir = tempfile::tempdir().unwrap();
     let service = open(dir.path(), &Counter::new(100), 1).await;
