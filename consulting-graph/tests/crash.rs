@@ -14,16 +14,17 @@ use std::{
 };
 
 use llm::{Llm, Reply, Request, Scripted, testkit::FakeProvider};
+use test_support::is_nightly;
 use tokio::process::{Child, Command};
 
 const CONSULTING: &str = env!("CARGO_BIN_EXE_consulting");
 
-/// Returns a configuration for runs with two moves and three rounds.
-fn config() -> String {
+/// Returns a configuration for runs with this number of moves and three rounds.
+fn config(moves: usize) -> String {
     let mut config: toml::Table = toml::from_str(consulting_graph::config::DEFAULT).unwrap();
     config["rounds"] = 3.into();
     config["moves_per_analyst"] = 1.into();
-    config["analysts"].as_array_mut().unwrap().truncate(2);
+    config["analysts"].as_array_mut().unwrap().truncate(moves);
     toml::to_string(&config).unwrap()
 }
 
@@ -50,7 +51,7 @@ async fn report(folder: &Path) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn weak_api_keys_do_not_corrupt_a_run() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("config.toml"), config()).unwrap();
+    std::fs::write(folder.path().join("config.toml"), config(2)).unwrap();
     let provider = FakeProvider::start(canned::model()).await.unwrap();
     for key in ["e", "findings"] {
         let args = ["run", "NVDA", "--out", key, "--config", "config.toml", "--quiet"];
@@ -69,7 +70,7 @@ async fn weak_api_keys_do_not_corrupt_a_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rescore_requests_only_the_scores_that_could_not_be_read() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("config.toml"), config()).unwrap();
+    std::fs::write(folder.path().join("config.toml"), config(2)).unwrap();
     let is_weak = Arc::new(AtomicBool::new(true));
     let weak = is_weak.clone();
     let model = Llm::new(Scripted::new("board", move |request: &Request| {
@@ -101,21 +102,25 @@ async fn rescore_requests_only_the_scores_that_could_not_be_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_killed_at_every_call_pays_for_no_call_twice() {
+    // Every call costs a start of the program, so only nightly runs debate two moves at the same time.
+    let moves = if is_nightly() { 2 } else { 1 };
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("config.toml"), config()).unwrap();
+    std::fs::write(folder.path().join("config.toml"), config(moves)).unwrap();
     let provider = FakeProvider::start(canned::model()).await.unwrap();
     let calls_file = folder.path().join("run/calls.jsonl");
     provider.sync_with_recording(&calls_file);
     let whole = run(folder.path(), &provider).wait_with_output().await.unwrap();
     assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
     let calls = provider.answered();
-    // Expects calls for 2 documents, 2 inferences and 2 analysts, 19 calls in each of 2 debates, and possibly retries.
+    // Expects calls for 2 documents and 2 inferences, one call of an analyst and 19 calls in a debate for each move, and
+    // possibly retries.
+    let expected_calls = 4 + 20 * moves;
     let events = std::fs::read_to_string(folder.path().join("run/events.jsonl")).unwrap();
-    assert!((44..=50).contains(&calls), "{calls} calls:\n{events}");
+    assert!((expected_calls..=expected_calls + 6).contains(&calls), "{calls} calls:\n{events}");
     let expected = report(folder.path()).await;
 
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("config.toml"), config()).unwrap();
+    std::fs::write(folder.path().join("config.toml"), config(moves)).unwrap();
     let provider = FakeProvider::start(canned::model()).await.unwrap();
     provider.sync_with_recording(&folder.path().join("run/calls.jsonl"));
     // Kills the run whenever a call reaches the provider, before the provider answers.

@@ -3,12 +3,10 @@
 #[path = "../../web/e2e/browser_tests.rs"]
 mod browser_tests;
 
-use std::env;
-
 #[test]
 fn browser_tests_pass() {
     // The other tests wait for slow models or repeat whole runs, so they run only if `GRAPH_NIGHTLY` is set.
-    let files = if env::var_os("GRAPH_NIGHTLY").is_some() {
+    let files = if test_support::is_nightly() {
         "e2e/*.test.mjs"
     } else {
         test_support::report_skipped(

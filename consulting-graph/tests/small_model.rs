@@ -20,9 +20,8 @@ use std::{
 };
 
 use consulting_graph::config::DEFAULT;
-use graph_tests::crash::is_nightly;
 use llm::{RecordMode, Recording, Request, Response, read_json_as};
-use test_support::peers;
+use test_support::{is_nightly, peers};
 
 /// Maximum number of tokens of an answer, by group.
 const MAX_TOKENS: [(&str, u32); 5] = [

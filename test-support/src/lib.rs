@@ -28,6 +28,16 @@ pub fn skip(require: &str, why: &str) {
     report_skipped(why);
 }
 
+/// Returns whether long test runs are enabled, by the environment variable `GRAPH_NIGHTLY=1`.
+pub fn is_nightly() -> bool {
+    env::var_os("GRAPH_NIGHTLY").is_some_and(|it| it == "1")
+}
+
+/// Prints that the current test is skipped because it runs only if [`is_nightly`].
+pub fn report_nightly_only(why: &str) {
+    report_skipped(&format!("{why}; set GRAPH_NIGHTLY=1 to run it"));
+}
+
 /// Prints that the current test is skipped.
 pub fn report_skipped(why: &str) {
     print_uncaptured("SKIPPED", why);

@@ -22,15 +22,10 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Returns whether the long test runs are enabled with the environment variable `GRAPH_NIGHTLY`.
-pub fn is_nightly() -> bool {
-    env::var_os("GRAPH_NIGHTLY").is_some_and(|it| it == "1")
-}
-
 /// Returns the seed for random choices. It is the value of the environment variable `GRAPH_SEED`, if set. Otherwise
 /// it is a fixed seed, or a new seed each time in nightly runs.
 pub fn seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.subsec_nanos());
     let given = env::var("GRAPH_SEED").ok().and_then(|it| it.parse().ok());
-    given.unwrap_or(if is_nightly() { u64::from(now) } else { 0 })
+    given.unwrap_or(if test_support::is_nightly() { u64::from(now) } else { 0 })
 }

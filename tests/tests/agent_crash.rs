@@ -15,7 +15,6 @@ use graph_tests::{
     crash::{
         agent_job::{self, AgentJob, AgentReport},
         case::block_on,
-        is_nightly,
         killing_hook::CrashPlan,
         location::StoreLocation,
         logs,
@@ -25,6 +24,7 @@ use graph_tests::{
     postgres,
 };
 use tempfile::TempDir;
+use test_support::is_nightly;
 
 const SIGKILL: i32 = 9;
 

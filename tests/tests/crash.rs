@@ -17,7 +17,6 @@ use graph_core::Durability;
 use graph_tests::{
     crash::{
         case::{CrashCase, Expected},
-        is_nightly,
         killing_hook::CrashPlan,
         seed,
         stored_thread::ConsistencyError,
@@ -25,6 +24,7 @@ use graph_tests::{
     },
     postgres,
 };
+use test_support::is_nightly;
 
 const WORKER: &str = env!("CARGO_BIN_EXE_crash-worker");
 const MODES: [Durability; 3] = [Durability::Sync, Durability::Async, Durability::Exit];

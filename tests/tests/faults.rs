@@ -20,7 +20,6 @@ use graph_tests::{
     crash::{
         case::{CrashCase, Expected, block_on},
         disk::{FailingCall, FailingDisk},
-        is_nightly,
         job::{self, EffectLog, Job},
         killing_hook::CrashPlan,
         location::StoreLocation,
@@ -30,6 +29,7 @@ use graph_tests::{
     },
     postgres::{self, Server},
 };
+use test_support::is_nightly;
 
 const WORKER: &str = env!("CARGO_BIN_EXE_crash-worker");
 const MODES: [Durability; 3] = [Durability::Sync, Durability::Async, Durability::Exit];

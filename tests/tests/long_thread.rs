@@ -4,8 +4,9 @@
 use checkpoint_testkit::sample::next_checkpoint;
 use graph_core::checkpoint::{Change, Checkpointer, Keep, Lookup};
 use graph_store::{PostgresSaver, Sizes, Sqlite, SqliteSaver, sqlite::Synchronous};
-use graph_tests::{crash::is_nightly, postgres};
+use graph_tests::postgres;
 use serde_json::{Value, json};
+use test_support::is_nightly;
 
 fn steps() -> i64 {
     if is_nightly() { 100_000 } else { 2_000 }

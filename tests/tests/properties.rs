@@ -52,7 +52,7 @@ type Checked = Result<(), TestCaseError>;
 /// Checks a property on `cases` random cases.
 #[track_caller]
 fn check<S: Strategy>(cases: u32, strategy: &S, property: impl Fn(S::Value) -> Checked) {
-    let nightly = std::env::var_os("GRAPH_NIGHTLY").is_some_and(|it| it == "1");
+    let nightly = test_support::is_nightly();
     let given = std::env::var("GRAPH_SEED").ok().and_then(|it| it.parse().ok());
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
     let seed: u64 = given.unwrap_or_else(|| if nightly { now() } else { 1 });

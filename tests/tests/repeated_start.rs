@@ -11,7 +11,6 @@ use std::{
 use graph_core::Durability;
 use graph_tests::{
     crash::{
-        is_nightly,
         killing_hook::CrashPlan,
         location::StoreLocation,
         repeated_start::{Orders, StartReport},
@@ -19,6 +18,7 @@ use graph_tests::{
     },
     postgres,
 };
+use test_support::is_nightly;
 
 const SIGKILL: i32 = 9;
 

@@ -5,9 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use graph_tests::crash::is_nightly;
-
 use crate::server::Server;
+use test_support::is_nightly;
 
 /// Time that all runs may take. It is far longer than they need.
 const TIMEOUT: Duration = Duration::from_secs(3600);

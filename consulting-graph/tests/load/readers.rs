@@ -9,8 +9,8 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use graph_tests::crash::is_nightly;
 use serde_json::Value;
+use test_support::is_nightly;
 use tokio::task::JoinSet;
 
 use crate::server::Server;

@@ -8,8 +8,9 @@ use std::{
 };
 
 use draft_gate::{DraftRequest, MessageKind, Submission};
+use test_support::is_nightly;
 
-use crate::support::{OLD, TestWorkspace, is_nightly, with_line};
+use crate::support::{OLD, TestWorkspace, with_line};
 
 const SEEN_BY_A_PERSON: &str = r#"{"draft_gate": {"preview": "always"}}"#;
 

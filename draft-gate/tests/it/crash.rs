@@ -15,10 +15,9 @@ use std::{
 
 use draft_gate::{Digest, Gate, MessageKind};
 use rustix::process::{Signal, getpid, kill_process};
+use test_support::is_nightly;
 
-use crate::support::{
-    OLD, copy_workspace, create_stage, files, is_nightly, three_changes, with_line,
-};
+use crate::support::{OLD, copy_workspace, create_stage, files, three_changes, with_line};
 
 const WORKSPACE: &str = "DRAFT_GATE_CRASH_WORKSPACE";
 const POINT: &str = "DRAFT_GATE_CRASH_POINT";

@@ -5,8 +5,9 @@ use proptest::{
     prelude::*,
     test_runner::{Config, TestRunner},
 };
+use test_support::is_nightly;
 
-use crate::support::{TestWorkspace, files, is_nightly};
+use crate::support::{TestWorkspace, files};
 
 /// Generates paths from fragments that attacks use.
 fn path() -> impl Strategy<Value = String> {

@@ -14,8 +14,9 @@ use std::{
 
 use draft_gate::{DraftRequest, Submission};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
+use test_support::is_nightly;
 
-use crate::support::{OLD, TestWorkspace, is_nightly, with_line};
+use crate::support::{OLD, TestWorkspace, with_line};
 
 #[test]
 fn swapped_links_never_lead_outside() {

@@ -138,11 +138,6 @@ pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns whether the extended versions of tests should run, as in nightly builds.
-pub(crate) fn is_nightly() -> bool {
-    std::env::var_os("GRAPH_NIGHTLY").is_some()
-}
-
 /// Submits a set that edits one file, creates one and deletes one. The set is escalated. Returns its id and
 /// fingerprint.
 pub(crate) fn three_changes(gate: &Gate) -> (String, Digest) {

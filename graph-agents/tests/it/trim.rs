@@ -1,6 +1,6 @@
 //! Random conversations with parallel tool calls are shortened in every supported way. No tool result loses its call.
 
-use std::{collections::HashSet, env, ops::Range};
+use std::{collections::HashSet, ops::Range};
 
 use fastrand::Rng;
 use graph_agents::{
@@ -12,7 +12,7 @@ use graph_agents::{
 use serde_json::json;
 
 fn seeds() -> Range<u64> {
-    0..if env::var_os("GRAPH_NIGHTLY").is_some() { 5_000 } else { 150 }
+    0..if test_support::is_nightly() { 5_000 } else { 150 }
 }
 
 fn text(rng: &mut Rng) -> String {

@@ -14,8 +14,8 @@ mod tasks;
 use std::{collections::BTreeMap, time::Duration};
 
 use fastrand::Rng;
-use graph_tests::crash::is_nightly;
 use serde_json::Value;
+use test_support::is_nightly;
 
 use self::{
     history::{History, LEASE, TENANT, Violation},

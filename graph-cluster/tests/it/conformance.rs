@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use graph_cluster::Scheduler;
-use graph_tests::{cluster::CaseCluster, compare, crash::is_nightly, postgres, read};
-use test_support::restate::Server;
+use graph_tests::{cluster::CaseCluster, compare, postgres, read};
+use test_support::{is_nightly, restate::Server};
 
 /// Runs the cases of a file with `PostgresQueue`.
 async fn check(file: &str, sample: usize) {

@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, time::Duration};
 use fastrand::Rng;
 use graph_cluster::RunStatus;
 use graph_core::StreamMode;
-use graph_tests::crash::{is_nightly, seed};
+use graph_tests::crash::seed;
 use graph_trace::{Header, TraceBuilder};
 use rustix::process::Signal;
-use test_support::DEADLINE;
+use test_support::{DEADLINE, is_nightly};
 use tokio::time::timeout;
 
 use crate::{

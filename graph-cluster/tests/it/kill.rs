@@ -7,9 +7,9 @@ use std::{
 
 use fastrand::Rng;
 use graph_cluster::{ClusterError, PostgresQueue, RunStatus, RunStore, Worker};
-use graph_tests::crash::{is_nightly, seed};
+use graph_tests::crash::seed;
 use rustix::process::Signal;
-use test_support::DEADLINE;
+use test_support::{DEADLINE, is_nightly};
 use tokio::time::timeout;
 
 use crate::{

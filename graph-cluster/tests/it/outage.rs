@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use graph_cluster::{RunInfo, RunStatus, StartRun};
-use graph_tests::crash::{is_nightly, seed};
-use test_support::DEADLINE;
+use graph_tests::crash::seed;
+use test_support::{DEADLINE, is_nightly, report_nightly_only};
 use tokio::time::timeout;
 
 use crate::{
@@ -159,10 +159,16 @@ async fn runs_survive_a_cut_network_between_restate_and_its_workers() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_survive_a_frozen_network_between_restate_and_its_workers() {
+    if !is_nightly() {
+        return report_nightly_only("it takes about 25 seconds");
+    }
     check_network_of_restate(Link::Frozen).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_survive_a_slow_network_between_restate_and_its_workers() {
+    if !is_nightly() {
+        return report_nightly_only("it takes about 25 seconds");
+    }
     check_network_of_restate(Link::Slow(Duration::from_millis(100))).await;
 }

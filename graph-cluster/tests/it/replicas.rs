@@ -8,11 +8,10 @@ use std::{
 
 use fastrand::Rng;
 use graph_cluster::StartRun;
-use graph_tests::crash::{is_nightly, seed};
+use graph_tests::crash::seed;
 use reqwest::Method;
 use serde_json::{Value, json};
-use test_support::DEADLINE;
-use test_support::process::Process;
+use test_support::{DEADLINE, is_nightly, process::Process};
 use tokio::{task::JoinHandle, time::timeout};
 
 use crate::{

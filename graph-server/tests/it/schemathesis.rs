@@ -2,7 +2,7 @@
 //! compares each response with the document.
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -27,9 +27,10 @@ pub(crate) fn run(program: &Path, address: &str, configuration: &str, more: &[&s
     let configuration = format!("{BASE_CONFIG}{configuration}");
     fs::write(dir.path().join("schemathesis.toml"), configuration).unwrap();
     // The coverage phase sends every boundary value of every parameter, which takes minutes.
-    let (phases, examples) = match env::var_os("GRAPH_NIGHTLY") {
-        Some(_) => ("examples,coverage,fuzzing", "200"),
-        None => ("examples,fuzzing", "10"),
+    let (phases, examples) = if test_support::is_nightly() {
+        ("examples,coverage,fuzzing", "200")
+    } else {
+        ("examples,fuzzing", "10")
     };
     let output = Command::new("python3")
         .args(["-m", "schemathesis.cli", "--no-color", "run"])

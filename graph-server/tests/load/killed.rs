@@ -3,10 +3,10 @@
 use std::{path::Path, time::Duration};
 
 use futures_util::future::join_all;
-use graph_tests::crash::is_nightly;
 use reqwest::Response;
 use rusqlite::Connection;
 use serde_json::{Value, json};
+use test_support::is_nightly;
 use tokio::time::sleep;
 
 use crate::reference::Reference;

@@ -6,9 +6,9 @@ use std::{
 };
 
 use futures_util::{StreamExt, future::join_all, stream};
-use graph_tests::crash::is_nightly;
 use reqwest::Response;
 use serde_json::{Value, json};
+use test_support::is_nightly;
 
 use crate::reference::Reference;
 

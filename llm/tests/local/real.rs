@@ -56,7 +56,7 @@ pub(crate) fn models() -> Vec<Llm> {
 }
 
 fn local() -> Option<Llm> {
-    let nightly = env::var_os("GRAPH_NIGHTLY").is_some_and(|it| it == "1");
+    let nightly = test_support::is_nightly();
     let file = match env::var_os("GRAPH_LOCAL_MODEL") {
         Some(file) => PathBuf::from(file),
         None if nightly => fetched(),

@@ -12,6 +12,7 @@ use std::{
 };
 
 use sandbox_vm::{ExecLimits, Image, Program, Sandbox, Spec, Status};
+use test_support::{is_nightly, report_nightly_only};
 
 use crate::{
     HOSTILE, sandboxes,
@@ -23,6 +24,9 @@ const WORK: Duration = Duration::from_millis(400);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiting_for_a_processor_is_not_charged() {
+    if !is_nightly() {
+        return report_nightly_only("it uses all processors, which slows down other tests");
+    }
     let Some(gvisor) = gvisor().await else { return };
     let (sandboxes, _dir) = sandboxes(gvisor).await;
     let spec = Spec::new("cpu-time").image(Image::Python).cpus(4.0);
@@ -44,6 +48,9 @@ async fn waiting_for_a_processor_is_not_charged() {
 
 #[test]
 fn waiting_for_a_processor_is_not_charged_without_a_control_group() {
+    if !is_nightly() {
+        return report_nightly_only("it uses all processors, which slows down other tests");
+    }
     as_nobody("cpu_time::waiting_for_a_processor_is_not_charged");
 }
 

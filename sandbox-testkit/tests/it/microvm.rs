@@ -140,7 +140,7 @@ async fn micro_vm_passes_odd_checks_of_the_suite() {
 async fn run_every_second_check(first: usize) {
     let Some(agent) = micro_vm() else { return };
     let wanted = env::var(CHECKS).ok();
-    let nightly = env::var_os("GRAPH_NIGHTLY").is_some();
+    let nightly = test_support::is_nightly();
     let selected = |name: &str| match &wanted {
         Some(wanted) => name.contains(wanted),
         None => nightly || ALWAYS.iter().any(|it| name.starts_with(it)),

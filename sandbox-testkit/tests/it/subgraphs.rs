@@ -3,7 +3,6 @@
 
 use std::{
     collections::BTreeMap,
-    env,
     future::Future,
     sync::{Arc, Mutex},
     time::Duration,
@@ -26,6 +25,7 @@ use sandbox_vm::{
 };
 use serde_json::json;
 use tempfile::TempDir;
+use test_support::{is_nightly, report_nightly_only};
 
 use crate::{HOSTILE, microvm::micro_vm, sandboxes, suite::gvisor};
 
@@ -54,10 +54,6 @@ async fn backends() -> Vec<(Sandboxes, TempDir)> {
         all.push(sandboxes(backend).await);
     }
     all
-}
-
-fn is_nightly() -> bool {
-    env::var_os("GRAPH_NIGHTLY").is_some()
 }
 
 /// Runs a check on each of [`backends`].
@@ -184,9 +180,7 @@ async fn traces_match_those_of_ordinary_subgraphs() {
 #[tokio::test]
 async fn interrupted_run_in_micro_vms_has_the_same_trace() {
     if !is_nightly() {
-        test_support::report_skipped(
-            "the other tests of subgraphs in micro VMs; set GRAPH_NIGHTLY=1 to run them",
-        );
+        report_nightly_only("the rest of the tests of subgraphs in micro VMs");
     }
     let Some(vm) = micro_vm() else { return };
     let (sandboxes, _dir) = sandboxes(vm).await;

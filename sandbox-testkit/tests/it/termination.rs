@@ -1,6 +1,6 @@
 //! Tests that a sandbox terminates independently of other sandboxes and of its callers.
 
-use std::{env, fs, future::pending, path::Path, time::Duration};
+use std::{fs, future::pending, path::Path, time::Duration};
 
 use async_trait::async_trait;
 use rustix::process::{Pid, Signal, kill_process};
@@ -139,8 +139,8 @@ async fn output_of_a_program_survives_the_end_of_its_agent() {
     if let Some(gvisor) = gvisor().await {
         check_agent_death(gvisor).await;
     }
-    if env::var_os("GRAPH_NIGHTLY").is_none() {
-        test_support::report_skipped("the end of an agent in a micro VM; set GRAPH_NIGHTLY=1");
+    if !test_support::is_nightly() {
+        test_support::report_nightly_only("the end of an agent in a micro VM");
     } else if let Some(vm) = micro_vm() {
         check_agent_death(vm).await;
     }

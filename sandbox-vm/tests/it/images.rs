@@ -1,6 +1,6 @@
 //! Builds the guest images. This test runs only nightly, because it downloads packages and takes minutes.
 
-use std::{env, fs, path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use sandbox_vm::image;
 
@@ -8,10 +8,8 @@ const FILES: [&str; 4] = ["vmlinux", "base.cpio", "python.cpio", "manifest.json"
 
 #[test]
 fn image_build_is_reproducible_and_cached() {
-    if env::var_os("GRAPH_NIGHTLY").is_none() {
-        return test_support::report_skipped(
-            "it downloads packages and takes minutes; set GRAPH_NIGHTLY=1 to run it",
-        );
+    if !test_support::is_nightly() {
+        return test_support::report_nightly_only("it downloads packages and takes minutes");
     }
     let dir = tempfile::tempdir().unwrap();
     let [one, two] = ["one", "two"].map(|it| dir.path().join(it));

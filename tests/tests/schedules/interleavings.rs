@@ -251,8 +251,7 @@ impl Path {
 async fn all_orders_and_crashes_lead_to_the_history_of_an_ordinary_run() {
     let expected = Path::new(&Choices::default(), Durability::Sync, false, 0).run().await;
     assert_eq!(expected.len(), 6, "{expected:#?}");
-    let is_nightly = std::env::var_os("GRAPH_NIGHTLY").is_some_and(|it| it == "1");
-    let max_crashes = if is_nightly { 2 } else { 1 };
+    let max_crashes = if test_support::is_nightly() { 2 } else { 1 };
     for durability in [Durability::Sync, Durability::Async] {
         let choices = Choices::default();
         let (mut paths, mut starts) = (0, BTreeSet::new());

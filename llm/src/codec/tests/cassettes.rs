@@ -226,7 +226,6 @@ fn read<'b>(
 /// Checks that the framer yields the same events wherever the bytes are split. For each split, only the event that contains the split is read, because the other events are not affected. Long events
 /// are split at every byte near their ends, and at intervals in the middle. The nightly run splits them at every byte.
 fn check_framing(recording: &Recording, protocol: Protocol) {
-    let is_nightly = std::env::var_os("GRAPH_NIGHTLY").is_some();
     let body = recording.body.as_bytes();
     let events = |pieces: &[&[u8]]| {
         let mut framer = EventFramer::new(protocol.framing(), MAX_EVENT);
@@ -242,7 +241,7 @@ fn check_framing(recording: &Recording, protocol: Protocol) {
     let texts: BTreeSet<_> = recording.body.split_inclusive(separator).map(str::as_bytes).collect();
     for text in texts {
         let whole = events(&[text]);
-        let step = if is_nightly { 1 } else { text.len() / 300 + 1 };
+        let step = if test_support::is_nightly() { 1 } else { text.len() / 300 + 1 };
         let cuts = (0..text.len()).filter(|it| it % step == 0 || *it < 20 || it + 20 > text.len());
         for cut in cuts {
             assert_eq!(events(&[&text[..cut], &text[cut..]]), whole, "{}: {cut}", recording.file);
