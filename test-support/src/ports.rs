@@ -5,8 +5,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// The ports that this process has chosen so far. It keeps each of them bound for UDP, so that no other test program chooses
-/// it. The programs that the tests start use TCP.
+/// The ports that this process has chosen so far. It keeps each of them bound for UDP, so that no other test program
+/// chooses it. The programs that the tests start use TCP.
 static CHOSEN: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
 
 /// Returns a free port, as [`free_ports`] does.

@@ -106,8 +106,8 @@ async fn unread_responses_time_out() {
     let mut begun = [0; 15];
     deaf.read_exact(&mut begun).await.unwrap();
     assert_eq!(&begun, b"HTTP/1.1 200 OK");
-    // From now on, the runtime advances the time to the next timer whenever all tasks are idle. Before, it could advance
-    // while bytes are on their way.
+    // From now on, the runtime advances the time to the next timer whenever all tasks are idle. Before, the
+    // response could time out while its first bytes are on their way.
     tokio::time::pause();
     sleep(Duration::from_secs(90)).await;
     let mut taken = Vec::new();
