@@ -17,6 +17,22 @@ async fn sandboxes() -> Sandboxes {
     sandboxes.isolation(Isolation::Off).open().await.unwrap()
 }
 
+/// Returns limits that no program of these tests reaches, even if the machine is busy.
+fn limits() -> ExecLimits {
+    let time = Duration::from_secs(600);
+    ExecLimits { wall: time, cpu_time: time, ..ExecLimits::default() }
+}
+
+/// Returns tools for the sandboxes.
+fn tools(sandboxes: Sandboxes) -> CodeTools {
+    CodeTools::new(sandboxes).limits(limits())
+}
+
+/// Returns an executor for the sandboxes.
+fn commands(sandboxes: Sandboxes) -> SandboxCommands {
+    SandboxCommands::new(sandboxes).limits(limits())
+}
+
 fn call(tool: &str, args: Value) -> AiMessage {
     AiMessage::new("").tool_call(ToolCall::new(tool, args, "call-1"))
 }
@@ -45,7 +61,7 @@ async fn files_of_a_thread_survive_the_deletion_of_its_sandbox() {
     let write = python("open('n.txt', 'w').write('6'); print('written')");
     let compute = shell("mkdir -p out && echo $(( $(cat n.txt) * 7 )) | tee out/result.txt");
     let remove = shell("rm n.txt");
-    let agent = agent(CodeTools::new(sandboxes.clone()).trusted(), [write, compute, remove]);
+    let agent = agent(tools(sandboxes.clone()).trusted(), [write, compute, remove]);
     let chat = agent.conversation("a/thread with any name");
 
     let outcome = chat.send("write").await.unwrap();
@@ -66,7 +82,7 @@ async fn files_of_a_thread_survive_the_deletion_of_its_sandbox() {
 #[tokio::test]
 async fn threads_do_not_share_files() {
     let answers = [shell("echo 1 > a.txt"), shell("ls")];
-    let agent = agent(CodeTools::new(sandboxes().await).trusted(), answers);
+    let agent = agent(tools(sandboxes().await).trusted(), answers);
     agent.conversation("one").send("write").await.unwrap();
     let outcome = agent.conversation("two").send("list").await.unwrap();
     assert_eq!(last_result(&outcome).content.text(), "[no output]");
@@ -78,13 +94,12 @@ const LONG_OUTPUT: &str = "head -c 100000 /dev/zero | tr '\\0' x";
 /// Returns limits that only [`LONG_OUTPUT`] exceeds. A short time limit would also end other commands if the machine is
 /// busy.
 fn short_output() -> ExecLimits {
-    let time = Duration::from_secs(600);
-    ExecLimits { wall: time, cpu_time: time, output: 1000, ..ExecLimits::default() }
+    ExecLimits { output: 1000, ..limits() }
 }
 
 #[tokio::test]
 async fn failures_are_results_for_the_model() {
-    let tools = CodeTools::new(sandboxes().await).limits(short_output()).trusted();
+    let tools = tools(sandboxes().await).limits(short_output()).trusted();
     let answers = [shell("echo out; echo err >&2; exit 3"), shell(LONG_OUTPUT)];
     let agent = agent(tools, answers);
     let chat = agent.conversation("a");
@@ -100,16 +115,15 @@ async fn failures_are_results_for_the_model() {
 async fn binary_and_hidden_files_are_not_stored() {
     let code =
         "open('b', 'wb').write(b'\\xff'); open('.h', 'w').write('h'); open('t', 'w').write('t')";
-    let agent = agent(CodeTools::new(sandboxes().await), [python(code)]);
+    let agent = agent(tools(sandboxes().await), [python(code)]);
     let outcome = agent.conversation("a").send("write").await.unwrap();
     assert_eq!(outcome.state.get("files"), Some(&json!({"t": "t"})));
 }
 
 #[tokio::test]
 async fn results_of_programs_are_bounded_and_marked() {
-    let limits = ExecLimits { output: 1 << 20, ..ExecLimits::default() };
-    let tools = CodeTools::new(sandboxes().await).limits(limits);
-    let agent = agent(tools, [python("print('x' * 200_000)")]);
+    let limits = ExecLimits { output: 1 << 20, ..limits() };
+    let agent = agent(tools(sandboxes().await).limits(limits), [python("print('x' * 200_000)")]);
     let text = last_result(&agent.conversation("a").send("print").await.unwrap()).content.text();
     let end = "\n[output truncated: the first 100000 of 200001 characters are shown]\n</untrusted_tool_output>";
     assert!(text.starts_with("<untrusted_tool_output tool=\"python\">\nxxx"), "{text:.100}");
@@ -128,7 +142,7 @@ async fn run_commands(shell: Arc<Shell>, commands: &[&str]) -> Vec<ToolMessage> 
 #[tokio::test]
 async fn shell_keeps_directory_variables_and_files_for_the_run() {
     let sandboxes = sandboxes().await;
-    let shell = Arc::new(Shell::new(SandboxCommands::new(sandboxes.clone())).trusted());
+    let shell = Arc::new(Shell::new(commands(sandboxes.clone())).trusted());
     let commands = [
         "mkdir sub && cd sub && city='New York' && export n=2",
         "basename \"$PWD\"; echo \"$city $n\" | tee city.txt; exit 3",
@@ -149,7 +163,7 @@ async fn session_that_is_dropped_deletes_its_sandbox() {
     let sandboxes = sandboxes().await;
     // The second call of the model fails, because the script is exhausted.
     let model = ScriptedModel::new([shell("ls")]);
-    let middleware = Shell::new(SandboxCommands::new(sandboxes.clone()));
+    let middleware = Shell::new(commands(sandboxes.clone()));
     let agent = Agent::new(model).middleware(middleware).compile().unwrap();
     agent.run("go").await.unwrap_err();
     assert_eq!(sandboxes.list().len(), 1);
@@ -165,7 +179,7 @@ async fn session_that_is_dropped_deletes_its_sandbox() {
 #[tokio::test]
 async fn command_that_exceeds_a_limit_ends_the_session() {
     let sandboxes = sandboxes().await;
-    let commands = SandboxCommands::new(sandboxes.clone()).limits(short_output());
+    let commands = commands(sandboxes.clone()).limits(short_output());
     let shell = Shell::new(commands).trusted();
     let results =
         run_commands(Arc::new(shell), &["a=1; touch f", LONG_OUTPUT, "echo \"[$a]\"; ls"]).await;

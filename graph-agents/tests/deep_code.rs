@@ -1,11 +1,13 @@
 //! Deep agents whose programs run in a sandbox. The sandboxes are not isolated, because isolation is tested in
 //! `sandbox-vm`.
 
+use std::time::Duration;
+
 use graph_agents::{
     Agent, AiMessage, Message, ScriptedModel, Status, ToolCall, code::CodeTools, deep::DeepAgent,
 };
 use graph_core::MemorySaver;
-use sandbox_vm::{Isolation, Sandboxes, backend::InProcess, guest};
+use sandbox_vm::{ExecLimits, Isolation, Sandboxes, backend::InProcess, guest};
 use serde_json::{Value, json};
 
 fn call(tool: &str, args: Value) -> AiMessage {
@@ -35,10 +37,12 @@ async fn deep_agent_and_its_sub_agents_share_files_with_their_programs() {
         call("read_file", json!({"path": "lines.txt"})),
         AiMessage::new("There are 2 lines."),
     ]);
+    // Long enough for a busy machine.
+    let limits = ExecLimits { wall: Duration::from_secs(600), ..ExecLimits::default() };
     let agent = DeepAgent::new(model)
         .sub_agent("collector", "Collects numbers.", Agent::new(collector))
         .sub_agent("counter", "Counts lines.", Agent::new(counter))
-        .middleware(CodeTools::new(sandboxes))
+        .middleware(CodeTools::new(sandboxes).limits(limits))
         .build()
         .unwrap()
         .checkpointer(MemorySaver::new())

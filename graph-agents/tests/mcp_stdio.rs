@@ -9,7 +9,7 @@ use graph_agents::{
     mcp::{AgentServer, McpClient, McpOptions},
 };
 use serde_json::json;
-use test_support::peers;
+use test_support::{DEADLINE, peers};
 use tokio::process::Command;
 
 #[tokio::main(flavor = "current_thread")]
@@ -23,7 +23,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut server = Command::new(&program);
     server.arg("serve");
-    let client = McpClient::stdio(server, McpOptions::new()).await?;
+    let client = McpClient::stdio(server, McpOptions::new().timeout(DEADLINE)).await?;
     let question = json!({"message": "How is the weather?"});
     let call = AiMessage::new("").tool_call(ToolCall::new("weather", question, "call-1"));
     let model = ScriptedModel::new([call, AiMessage::new("done")]);

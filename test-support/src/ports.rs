@@ -1,13 +1,13 @@
 //! Ports for the programs that the tests start.
 
 use std::{
-    collections::HashSet,
-    net::{Ipv4Addr, TcpListener},
-    sync::{LazyLock, Mutex, PoisonError},
+    net::{Ipv4Addr, TcpListener, UdpSocket},
+    sync::{Mutex, PoisonError},
 };
 
-/// The ports that this process has chosen so far.
-static CHOSEN: LazyLock<Mutex<HashSet<u16>>> = LazyLock::new(Mutex::default);
+/// The ports that this process has chosen so far. It keeps each of them bound for UDP, so that no other test program
+/// chooses it. The programs that the tests start use TCP.
+static CHOSEN: Mutex<Vec<UdpSocket>> = Mutex::new(Vec::new());
 
 /// Returns a free port, as [`free_ports`] does.
 pub fn free_port() -> u16 {
@@ -15,14 +15,17 @@ pub fn free_port() -> u16 {
 }
 
 /// Returns free ports. They are below the range from which the system assigns ports, so that no connection can receive
-/// them before a program binds them, or while the program restarts. No port is returned twice.
+/// them before a program binds them, or while the program restarts. No port is returned twice, also not to another test
+/// program that runs at the same time.
 pub fn free_ports(count: usize) -> Vec<u16> {
     let mut chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut ports = Vec::with_capacity(count);
     while ports.len() < count {
-        let port = fastrand::u16(10_000..32_000);
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() && chosen.insert(port) {
-            ports.push(port);
+        let address = (Ipv4Addr::LOCALHOST, fastrand::u16(10_000..32_000));
+        let Ok(reserved) = UdpSocket::bind(address) else { continue };
+        if TcpListener::bind(address).is_ok() {
+            chosen.push(reserved);
+            ports.push(address.1);
         }
     }
     ports
@@ -30,11 +33,20 @@ pub fn free_ports(count: usize) -> Vec<u16> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
     fn ports_differ() {
         let ports = [free_ports(20), free_ports(20)].concat();
         assert_eq!(ports.iter().collect::<HashSet<_>>().len(), 40);
+    }
+
+    #[test]
+    fn chosen_port_is_reserved_and_can_be_bound() {
+        let address = (Ipv4Addr::LOCALHOST, free_port());
+        assert!(UdpSocket::bind(address).is_err(), "another test program could choose it");
+        TcpListener::bind(address).expect("a program can listen on it");
     }
 }

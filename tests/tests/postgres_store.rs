@@ -18,7 +18,7 @@ use graph_core::{
 use graph_store::{Keys, Postgres, PostgresCache, PostgresSaver, PostgresStore, Sizes};
 use graph_tests::postgres::{self, Server};
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
+use tokio::{sync::Semaphore, task::JoinSet};
 
 const SECOND: Duration = Duration::from_secs(1);
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
@@ -92,10 +92,13 @@ async fn concurrent_operations_do_not_deadlock() {
     let Some(server) = postgres::shared() else { return };
     let (url, database) = open(server).await;
     let store = PostgresStore::new(&database);
+    // More operations than the pool has connections. The last of them must not wait too long for a connection.
+    let slots = Arc::new(Semaphore::new(40));
     let mut tasks = JoinSet::new();
     for n in 0..200_usize {
-        let store = store.clone();
+        let (store, slots) = (store.clone(), slots.clone());
         tasks.spawn(async move {
+            let _slot = slots.acquire().await.unwrap();
             let put = |key: usize| {
                 let lifetime = SECOND * u32::from(key.is_multiple_of(2));
                 let key = (key % 5).to_string();

@@ -11,7 +11,7 @@ use graph_agents::{
     mcp::{McpClient, McpOptions, ResourceContents},
 };
 use serde_json::{Value, json};
-use test_support::peers;
+use test_support::{DEADLINE, peers};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
@@ -30,10 +30,15 @@ fn command(dir: &Path, transport: &str) -> Command {
     command
 }
 
+/// Returns options for a server whose start may take long on a busy machine.
+fn options() -> McpOptions {
+    McpOptions::new().timeout(DEADLINE).trusted()
+}
+
 async fn over_stdio() -> Option<McpClient> {
     let mut command = command(&dir()?, "stdio");
     command.env("CITY", "Rome");
-    Some(McpClient::stdio(command, McpOptions::new().trusted()).await.unwrap())
+    Some(McpClient::stdio(command, options()).await.unwrap())
 }
 
 /// Connects over HTTP. The server runs until the returned child is dropped.
@@ -48,7 +53,7 @@ async fn over_http() -> Option<(McpClient, Child)> {
         }
     };
     let url = format!("http://127.0.0.1:{port}/mcp");
-    Some((McpClient::http(&url, McpOptions::new().trusted()).await.unwrap(), server))
+    Some((McpClient::http(&url, options()).await.unwrap(), server))
 }
 
 /// Starts the server on a port. Returns `None` if the port is taken.

@@ -5,7 +5,7 @@ use graph_agents::{
     mcp::{McpClient, McpOptions},
 };
 use serde_json::{Value, json};
-use test_support::peers;
+use test_support::{DEADLINE, peers};
 use tokio::process::Command;
 
 use crate::call_tool;
@@ -15,7 +15,8 @@ async fn tools(options: McpOptions) -> Option<Vec<Tool>> {
     let mut command = Command::new("python3");
     command.args(["-m", "mcp_server_time", "--local-timezone", "UTC"]);
     command.env("PYTHONPATH", dir).env("PYTHONDONTWRITEBYTECODE", "1");
-    let client = McpClient::stdio(command, options).await.unwrap();
+    // Python may take long to start on a busy machine.
+    let client = McpClient::stdio(command, options.timeout(DEADLINE)).await.unwrap();
     Some(client.tools().await.unwrap())
 }
 

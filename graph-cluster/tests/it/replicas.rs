@@ -46,8 +46,9 @@ impl Replica {
             command.args(["--restate", &server.ingress]);
         }
         let (process, address) = Process::start_server(&mut command);
-        let client = reqwest::Client::builder().no_proxy().build().expect("a client for HTTP");
-        Self { _process: process, address, client }
+        // The server closes idle connections, possibly while the client sends a request on one of them.
+        let client = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build();
+        Self { _process: process, address, client: client.expect("a client for HTTP") }
     }
 
     async fn send(&self, method: Method, path: &str, body: &Value) -> Value {

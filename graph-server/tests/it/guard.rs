@@ -89,14 +89,14 @@ async fn incomplete_request_headers_time_out() {
     let mut slow = TcpStream::connect(server.address).await.unwrap();
     slow.write_all(b"GET /runs HTTP/1.1\r\nhost: localhost\r\nx-more: ").await.unwrap();
     let mut said = String::new();
-    slow.read_to_string(&mut said).await.unwrap();
+    // The server resets the connection if the header arrives when it is closed.
+    let _ = slow.read_to_string(&mut said).await;
     assert!(!said.contains("200 OK"), "{said}");
     let waited = begun.elapsed();
     assert!((Duration::from_secs(10)..Duration::from_secs(30)).contains(&waited), "{waited:?}");
 }
 
-/// Time is paused, so the runtime advances it to the next timer whenever all tasks are idle.
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn unread_responses_time_out() {
     const ASKED: usize = 12;
     let server = server(Guard::new(), 9).await;
@@ -106,6 +106,9 @@ async fn unread_responses_time_out() {
     let mut begun = [0; 15];
     deaf.read_exact(&mut begun).await.unwrap();
     assert_eq!(&begun, b"HTTP/1.1 200 OK");
+    // From now on, the runtime advances the time to the next timer whenever all tasks are idle. Before, the
+    // response could time out while its first bytes are on their way.
+    tokio::time::pause();
     sleep(Duration::from_secs(90)).await;
     let mut taken = Vec::new();
     // Only bytes that were already in the buffers can arrive. The connection may be reset before they are read.

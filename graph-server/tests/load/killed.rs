@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use reqwest::Response;
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use test_support::is_nightly;
+use test_support::{DEADLINE, is_nightly};
 use tokio::time::sleep;
 
 use crate::reference::Reference;
@@ -80,6 +80,7 @@ fn custom_events(text: &str) -> Vec<(EventId, Value)> {
 /// Waits until the server has stored the event with this number.
 async fn until_stored(data: &Path, seq: u64) {
     let database = Connection::open(data.join("api.db")).unwrap();
+    database.busy_timeout(DEADLINE).unwrap();
     let select = "SELECT coalesce(max(seq), 0) FROM events";
     let last = || database.query_row(select, [], |row| row.get::<_, i64>(0)).unwrap();
     while last().cast_unsigned() < seq {

@@ -147,7 +147,7 @@ check("runs are listed by status and reduced to fields", async () => {
 
 check("a run starts after its delay", async () => {
   const thread = await newThread();
-  const { run_id } = await client.runs.create(thread, "tiny", { input: TINY_INPUT, afterSeconds: 3 });
+  const { run_id } = await client.runs.create(thread, "tiny", { input: TINY_INPUT, afterSeconds: 20 });
   assert.equal(await statusOf(thread, run_id), "pending");
   assert.deepEqual(await client.runs.join(thread, run_id), TINY_RESULT);
 });

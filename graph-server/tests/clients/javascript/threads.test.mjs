@@ -137,7 +137,7 @@ check("the stream of a thread follows its runs", async () => {
   // The stream starts with the events after its connection, so runs are started until one was seen completely.
   await until(async () => {
     await client.runs.wait(thread_id, "tiny", { input: TINY_INPUT });
-    return seen.slice(-3).join() === "x,xa,xab";
+    return seen.join().includes("x,xa,xab");
   });
   stop.abort();
   await reading;

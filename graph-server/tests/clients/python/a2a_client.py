@@ -4,6 +4,7 @@ import asyncio
 import sys
 import uuid
 
+import httpx
 from a2a.client import ClientConfig, create_client
 from a2a.types import CancelTaskRequest, GetTaskRequest, Message, Part, Role, SendMessageRequest, TaskState
 from a2a.utils.errors import TaskNotCancelableError
@@ -18,12 +19,22 @@ def request(text, context=None):
     return SendMessageRequest(message=message)
 
 
+def connect(url, http, streaming):
+    """Returns a client of the graph. The default timeout of its HTTP client is too short for a busy machine."""
+    return create_client(url, ClientConfig(streaming=streaming, httpx_client=http), relative_card_path=CARD)
+
+
 def text_of(artifact):
     return "".join(part.text for part in artifact.parts)
 
 
 async def main(url):
-    async with await create_client(url, ClientConfig(streaming=False), relative_card_path=CARD) as client:
+    async with httpx.AsyncClient(timeout=300) as http:
+        await check(url, http)
+
+
+async def check(url, http):
+    async with await connect(url, http, streaming=False) as client:
         [answer] = [event async for event in client.send_message(request("hi"))]
         task = answer.task
         assert task.status.state == TaskState.TASK_STATE_COMPLETED, answer
@@ -34,7 +45,7 @@ async def main(url):
             raise AssertionError("a task that has ended was cancelled")
         except TaskNotCancelableError:
             pass
-    async with await create_client(url, ClientConfig(streaming=True), relative_card_path=CARD) as client:
+    async with await connect(url, http, streaming=True) as client:
         events = [event async for event in client.send_message(request("hi", task.context_id))]
         kinds = [event.WhichOneof("payload") for event in events]
         assert kinds[0] == "task" and kinds[-2:] == ["artifact_update", "status_update"], kinds

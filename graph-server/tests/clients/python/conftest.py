@@ -28,7 +28,8 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def client():
-    return get_client(url=URL, api_key=None)
+    # The default timeout for connecting is 5 seconds.
+    return get_client(url=URL, api_key=None, timeout=CASE_SECONDS)
 
 
 @pytest.hookimpl(tryfirst=True)

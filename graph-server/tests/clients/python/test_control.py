@@ -112,7 +112,7 @@ async def test_strategy_reject_refuses_a_second_run(client):
 
 async def test_strategy_enqueue_executes_runs_in_order(client):
     thread = await new_thread(client)
-    first = await client.runs.create(thread, "slow", input={"steps": 2, "delay": 5})
+    first = await client.runs.create(thread, "slow", input={"steps": 2, "delay": 10})
     more = [
         await client.runs.create(thread, "tiny", input={"value": str(it)}, multitask_strategy="enqueue")
         for it in range(2)
@@ -230,7 +230,7 @@ async def test_state_of_a_busy_thread_cannot_be_edited(client):
 
 async def test_run_starts_after_its_delay(client):
     thread = await new_thread(client)
-    run = await client.runs.create(thread, "tiny", input=TINY_INPUT, after_seconds=10)
+    run = await client.runs.create(thread, "tiny", input=TINY_INPUT, after_seconds=20)
     assert (await client.runs.get(thread, run["run_id"]))["status"] == "pending"
     await until_status(client, thread, run["run_id"], "success")
 

@@ -116,6 +116,6 @@ async def test_unknown_assistant_is_not_found(client):
 
 
 async def test_errors_have_a_detail():
-    async with httpx.AsyncClient(base_url=URL) as http:
+    async with httpx.AsyncClient(base_url=URL, timeout=300) as http:
         response = await http.get(f"/assistants/{assistant_of('unknown')}")
         assert response.status_code == 404 and isinstance(response.json()["detail"], str)

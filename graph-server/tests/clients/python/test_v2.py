@@ -134,7 +134,7 @@ async def test_events_are_replayed_since_a_number(client):
 
 async def test_unknown_command_is_refused(client):
     thread = await new_thread(client)
-    async with httpx.AsyncClient(base_url=URL) as http:
+    async with httpx.AsyncClient(base_url=URL, timeout=300) as http:
         body = {"id": 7, "method": "no.such.command", "params": {}}
         answer = (await http.post(f"/threads/{thread}/commands", json=body)).json()
     assert (answer["type"], answer["id"], answer["error"]) == ("error", 7, "unknown_command")
