@@ -21,7 +21,7 @@ use tokio::{
 use crate::{Llm, Message, Model, Request, Schema, lock::lock};
 
 /// Maximum time that a test waits for a call to arrive or for a caller to disconnect.
-const TIMEOUT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A fake provider, which answers one call at a time.
 ///
@@ -102,7 +102,7 @@ impl FakeProvider {
     ///
     /// # Panics
     ///
-    /// The future panics if the call does not arrive within two minutes.
+    /// The future panics if the call does not arrive within ten minutes.
     pub fn hold(&self, call: usize) -> impl Future<Output = ()> + use<> {
         self.shared.held_call.send_replace(call);
         wait_until_waiting(self.shared.waiting_call.subscribe(), call)
@@ -117,7 +117,7 @@ impl FakeProvider {
     ///
     /// # Panics
     ///
-    /// Panics if the caller is still connected after two minutes.
+    /// Panics if the caller is still connected after ten minutes.
     pub async fn wait_for_disconnect(&self) {
         wait_until_waiting(self.shared.waiting_call.subscribe(), 0).await;
     }

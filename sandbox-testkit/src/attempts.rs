@@ -154,7 +154,7 @@ fn memory_files() -> io::Result<()> {
 
 /// Waits long enough for the agent to sample the memory usage and to end this program, even on a busy machine.
 fn wait_for_sampling() {
-    std::thread::sleep(Duration::from_secs(120));
+    std::thread::sleep(Duration::from_secs(300));
 }
 
 fn set_clock() -> io::Result<()> {

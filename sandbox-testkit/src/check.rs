@@ -3,7 +3,7 @@
 use std::{fmt, future::Future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
 use sandbox_vm::{
-    Image, Isolation, Sandbox, Sandboxes, Spec,
+    ExecLimits, Image, Isolation, Sandbox, Sandboxes, Spec,
     backend::Backend,
     report::{Guarantee, Report},
 };
@@ -29,7 +29,8 @@ impl TestContext {
         hostile: &str,
     ) -> Result<Self, String> {
         let builder = Sandboxes::builder().backend(backend).isolation(Isolation::Preferred);
-        let sandboxes = builder.state_dir(state).open().await.map_err(|it| it.to_string())?;
+        let builder = builder.state_dir(state).start_timeout(START_TIMEOUT);
+        let sandboxes = builder.open().await.map_err(|it| it.to_string())?;
         let capabilities = sandboxes.reports()[0].clone();
         let program = match capabilities.is_isolated() {
             true => Arc::from(PROGRAM),
@@ -38,13 +39,15 @@ impl TestContext {
         Ok(Self { sandboxes, capabilities, program })
     }
 
-    /// Returns a spec with default limits. If the back end can run programs, the spec's image can run the suite's
-    /// program.
+    /// Returns a spec with default limits, except that programs may run for long. If the back end can run programs, the
+    /// spec's image can run the suite's program.
     pub fn spec(&self) -> Spec {
-        match self.capabilities.has(Guarantee::Programs) {
+        let mut spec = match self.capabilities.has(Guarantee::Programs) {
             true => Spec::new("suite").image(Image::Python),
             false => Spec::new("suite"),
-        }
+        };
+        spec.limits.exec = long_exec_limits();
+        spec
     }
 
     /// Returns the sandbox named in the spec, or creates it.
@@ -67,7 +70,16 @@ pub struct Check {
 pub(crate) type Body = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
 /// Time limit for a check. It is long because emulated guests are slow, and only a check that hangs reaches it.
-const CHECK_TIMEOUT: Duration = Duration::from_secs(1200);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// Time limit for the handshake with a new guest. It is long, because a VM starts slowly on a busy machine.
+pub const START_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Returns time limits that a program reaches, even on a busy machine, only if it does not exceed another limit first.
+pub fn long_exec_limits() -> ExecLimits {
+    let time = Duration::from_secs(900);
+    ExecLimits { wall: time, cpu_time: time, ..ExecLimits::default() }
+}
 
 impl Check {
     /// Returns the check's name, which describes the required behaviour.

@@ -14,7 +14,6 @@ use crate::{
     attempts::MAX_GUEST_PID,
     check::{Check, Failure, TestContext, check, ensure, fail},
     hostile::NAMESPACES,
-    limits::long_exec_limits,
 };
 
 pub(crate) const CHECKS: &[Check] = &[
@@ -74,8 +73,7 @@ async fn assert_all_blocked(cx: &TestContext, attempts: &[&[&str]]) -> Result<()
     let mut failures = failures_in_graph(&sandbox, attempts).await?;
     if cx.capabilities.has(Guarantee::Programs) {
         let list = json!(attempts).to_string();
-        let program = Program::new(&*cx.program).args(["try-all", &list]);
-        let output = sandbox.exec(program.limits(long_exec_limits())).await?;
+        let output = sandbox.exec(Program::new(&*cx.program).args(["try-all", &list])).await?;
         if !output.success() {
             let errors = String::from_utf8_lossy(&output.stderr);
             failures.push(format!("in a program: {:?} {errors}", output.status));

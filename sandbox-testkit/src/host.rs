@@ -10,7 +10,10 @@ use sandbox_vm::{
     backend::{Gvisor, InProcess, Jail, MicroVm},
 };
 
-use crate::graphs::agent;
+use crate::{
+    check::{START_TIMEOUT, long_exec_limits},
+    graphs::agent,
+};
 
 /// Environment variable with the path of the program that containers run as their agent. If it is not set, containers
 /// run this program.
@@ -21,7 +24,8 @@ const AGENT_VARIABLE: &str = "SANDBOX_VM_AGENT";
 pub(crate) fn run(backend: &str, count: usize, state: &Path) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let builder = add_backend(backend, Sandboxes::builder().state_dir(state));
+        let builder = Sandboxes::builder().state_dir(state).start_timeout(START_TIMEOUT);
+        let builder = add_backend(backend, builder);
         let sandboxes = builder.open().await.map_err(io::Error::other)?;
         // The `kvm-process` back end cannot run programs, and the image used with `docker` contains only the agent.
         let has_programs = !matches!(backend, "kvm-process" | "docker");
@@ -63,6 +67,7 @@ fn add_backend(backend: &str, builder: SandboxesBuilder) -> SandboxesBuilder {
 /// Runs a program that starts another process and waits for it.
 fn run_program(sandbox: Sandbox) {
     let program = Program::new("/bin/sh").args(["-c", "sleep 1000 & wait"]);
+    let program = program.limits(long_exec_limits());
     tokio::spawn(async move { sandbox.exec(program).await });
 }
 

@@ -52,7 +52,7 @@ const ALLOWED_BYTES: u64 = 3 * (96 << 20);
 
 /// Time in which the memory limit must take effect after all memory is allocated. It is long, because reading the
 /// mappings of all processes is slow in gVisor on a busy machine.
-const SAMPLING_TIME: Duration = Duration::from_secs(120);
+const SAMPLING_TIME: Duration = Duration::from_secs(300);
 
 /// Makes the kernel allocate memory for several processes. Fails with `PermissionDenied` if they could not allocate more
 /// than allowed.

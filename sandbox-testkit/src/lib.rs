@@ -39,7 +39,7 @@ use std::fmt;
 use graph_core::checkpoint::CheckpointId;
 use sandbox_vm::backend::Backend;
 
-pub use check::{Check, Failure, Outcome, PROGRAM, TestContext};
+pub use check::{Check, Failure, Outcome, PROGRAM, START_TIMEOUT, TestContext, long_exec_limits};
 pub use graphs::agent;
 
 /// Runs every check on a back end. `hostile` is the path of the suite's program on the host. A back end without

@@ -9,7 +9,7 @@ use sandbox_vm::{
 use serde_json::{Map, json};
 
 use crate::{
-    check::{Check, Failure, TestContext, check, ensure},
+    check::{Check, Failure, TestContext, check, ensure, long_exec_limits},
     hostile::ATTEMPT_SUCCEEDED,
     kernel_memory::KINDS,
     programs::check_usable,
@@ -63,14 +63,7 @@ fn spec(cx: &TestContext) -> Spec {
     spec.limits.disk = 16 << 20;
     spec.limits.files = 512;
     spec.limits.processes = 24;
-    spec.limits.exec = long_exec_limits();
     spec
-}
-
-/// Returns time limits that a program reaches, even on a busy machine, only if it does not exceed another limit first.
-pub(crate) fn long_exec_limits() -> ExecLimits {
-    let time = Duration::from_secs(240);
-    ExecLimits { wall: time, cpu_time: time, ..ExecLimits::default() }
 }
 
 fn program(cx: &TestContext, name: &str) -> Program {

@@ -81,8 +81,9 @@ async fn fresh_clock_and_random(cx: TestContext) -> Result<(), Failure> {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let Some((clock, random)) = text.split_once(' ') else { return Err(fail(text)) };
         let clock: f64 = clock.parse()?;
+        // On a busy machine, the guest may receive the time late, and its clock is then behind.
         ensure!(
-            clock > before - 1.0 && clock < now() + 1.0,
+            clock > before - 4.0 && clock < now() + 1.0,
             "the clock is {clock}, expected about {before}"
         );
         numbers.push(random.to_owned());

@@ -129,7 +129,7 @@ impl Sandboxes {
             backends: Vec::new(),
             isolation: Isolation::default(),
             state_dir: sandbox_dir::default_state_dir(),
-            start_timeout: Duration::from_secs(60),
+            start_timeout: Duration::from_secs(180),
         }
     }
 
@@ -289,7 +289,8 @@ impl SandboxesBuilder {
         self
     }
 
-    /// Sets the time limit for the handshake with a new guest; the default is one minute.
+    /// Sets the time limit for the handshake with a new guest; the default is three minutes, because a VM
+    /// starts slowly on a busy machine.
     pub fn start_timeout(mut self, start_timeout: Duration) -> Self {
         self.start_timeout = start_timeout;
         self

@@ -118,7 +118,7 @@ const REPLACED_IMPORT: (&str, &str) =
 /// Functions that the checks use.
 const SUPPORT: &str = r#"
 globalThis.IS_REACT_ACT_ENVIRONMENT = false;
-setTimeout(() => { console.error("the program hangs"); process.exit(1); }, 120_000);
+setTimeout(() => { console.error("the program hangs"); process.exit(1); }, 600_000);
 async function until(probe) {
   for (;;) {
     const result = probe();

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// Maximum duration of one execution. Only an execution that would never end exceeds it.
-const TIMEOUT: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(1200);
 
 const RETRIES: u32 = 2;
 

@@ -206,7 +206,7 @@ fn a_kill_at_any_time_leaves_old_or_new_files() {
     });
     let mut whole = quickest.min().unwrap();
     let (mut n_killed, mut n_new) = (0, 0);
-    for number in 0..5 * n_kills {
+    for number in 0..20 * n_kills {
         let workspace = stage.copy(&format!("time-{number}"));
         let mut child = stage.start(&workspace, usize::MAX);
         wait_for_start(&mut child);

@@ -38,7 +38,7 @@ pub(crate) fn run(program: &Path, address: &str, configuration: &str, more: &[&s
         .args(["--phases", phases, "--max-examples", examples])
         .args(["--seed", "1", "--generation-database", "none", "--continue-on-failure"])
         // Allows for slow responses and slow generation of data on busy machines.
-        .args(["--request-timeout", "300", "--suppress-health-check", "too_slow"])
+        .args(["--request-timeout", "600", "--suppress-health-check", "too_slow"])
         .args(more)
         .env("PYTHONPATH", program)
         .current_dir(dir.path())

@@ -87,6 +87,7 @@ impl Browser {
         for domain in ["Page.enable", "Runtime.enable", "Log.enable"] {
             self.call(domain, &json!({}));
         }
+        self.call("Page.setLifecycleEventsEnabled", &json!({ "enabled": true }));
     }
 
     /// Sets the size of the window and the preferred colour scheme.
@@ -102,8 +103,17 @@ impl Browser {
         let path = self.dir.join("page.html");
         std::fs::write(&path, html).unwrap();
         self.events.clear();
-        self.call("Page.navigate", &json!({ "url": format!("file://{}", path.display()) }));
-        while !self.events.iter().any(|it| it["method"] == "Page.loadEventFired") {
+        let url = json!({ "url": format!("file://{}", path.display()) });
+        let loader = self.call("Page.navigate", &url)["loaderId"].take();
+        assert!(loader.is_string(), "the page is not opened in a new document");
+        // On a slow machine, the load event of the empty first page may still arrive.
+        let is_loaded = |event: &Value| {
+            let params = &event["params"];
+            event["method"] == "Page.lifecycleEvent"
+                && params["name"] == "load"
+                && params["loaderId"] == loader
+        };
+        while !self.events.iter().any(is_loaded) {
             let event = self.receive();
             self.events.push(event);
         }

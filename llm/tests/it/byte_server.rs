@@ -120,7 +120,7 @@ impl ByteServer {
     pub(crate) async fn n_open(&self, expect: usize) {
         let mut n_open = self.n_open.clone();
         let reached = n_open.wait_for(|it| *it == expect);
-        let reached = tokio::time::timeout(Duration::from_secs(120), reached).await;
+        let reached = tokio::time::timeout(Duration::from_secs(300), reached).await;
         reached.expect("timed out waiting for open connections").unwrap();
     }
 

@@ -3,9 +3,9 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
-use reflexion_graph::{Job, execution::Status};
+use reflexion_graph::execution::Status;
 
-use crate::run;
+use crate::{patient_job, run};
 
 /// Runs escape attempts, each of which must raise an exception, and returns the ones that did not.
 async fn breaches(attempts: &str) -> String {
@@ -14,7 +14,7 @@ async fn breaches(attempts: &str) -> String {
          except BaseException:\n        return\n    if got is not False:\n        breaches.append((name, repr(got)[:80]))\n\
          libc = ctypes.CDLL(None, use_errno=True)\n{attempts}\nprint(breaches)"
     );
-    let execution = run(&code, &Job::new("escape")).await;
+    let execution = run(&code, &patient_job("escape")).await;
     assert_eq!(execution.status, Status::Success, "{execution:?}");
     execution.stdout.trim().to_owned()
 }
@@ -87,7 +87,7 @@ attempt('new privileges', lambda: libc.prctl(39, 0, 0, 0, 0) != 1)
 #[tokio::test]
 async fn environment_variables_are_not_inherited() {
     let code = "import os\nprint(sorted(os.environ))";
-    let execution = run(code, &Job::new("look")).await;
+    let execution = run(code, &patient_job("look")).await;
     let names = execution.stdout.trim();
     assert_eq!(names, "['HOME', 'LC_CTYPE', 'PATH', 'PYTHONHASHSEED']");
 }

@@ -37,13 +37,19 @@ fn check_refused(execution: &Execution, why: &str) {
 
 #[tokio::test]
 async fn wall_clock_limit_is_enforced() {
-    // On a busy machine, the interpreter may take seconds to start.
-    let limits = Limits { timeout: 10.0, ..Limits::default() };
-    let execution =
-        run("print('before', flush=True)\nimport time\ntime.sleep(1000)", &job(limits)).await;
-    check(&execution, Status::Timeout);
-    assert_eq!(execution.stdout, "before\n");
-    assert!(execution.duration_ms >= 10_000, "{execution:?}");
+    let code = "print('before', flush=True)\nimport time\ntime.sleep(1000)";
+    let run = async |timeout: f64| {
+        let execution = run(code, &job(Limits { timeout, ..Limits::default() })).await;
+        check(&execution, Status::Timeout);
+        assert!(execution.duration_ms as f64 >= timeout * 1000.0, "{execution:?}");
+        execution.stdout
+    };
+    let mut stdout = run(10.0).await;
+    if stdout.is_empty() {
+        // On a busy machine, the interpreter may take longer to start.
+        stdout = run(MAX_TIMEOUT).await;
+    }
+    assert_eq!(stdout, "before\n");
 }
 
 #[tokio::test]
@@ -218,8 +224,8 @@ async fn output_before_a_crash_of_the_sandbox_is_reported() {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
-        // The guest sends the output before it answers these requests.
-        for _ in 0..10 {
+        // The guest reads the output from its pipe and sends it before it has answered all these requests.
+        for _ in 0..100 {
             sandbox.ping().await.unwrap();
         }
         kill_agents(&dir.path().join("state"));

@@ -16,7 +16,7 @@ async fn summary(problems: &[Problem], strategy: Strategy, samples: usize) -> Su
     let llm = offline::model_for(problems);
     let deps = Deps::new(llm, executor.clone());
     // Only the one program that never ends exceeds this timeout.
-    let limits = Limits { timeout: 20.0, ..Limits::default() };
+    let limits = Limits { timeout: 40.0, ..Limits::default() };
     let options = Options { max_attempts: 3, strategy, limits, samples, concurrency: 4 };
     let results = bench::run(problems, &deps, options, |_| {}).await.unwrap();
     executor.close().await;

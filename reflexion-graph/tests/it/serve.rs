@@ -156,7 +156,7 @@ async fn official_clients_of_langgraph_cancel_jobs() {
 #[tokio::test]
 async fn job_is_accepted_streamed_and_completed() {
     let dir = tempfile::tempdir().unwrap();
-    let server = Server::start(dir.path(), "--pool 2 --max-tokens 20000 --cpu-time 3").await;
+    let server = Server::start(dir.path(), "--pool 2 --max-tokens 20000 --cpu-time 30").await;
     let health = server.get("/health").await;
     assert_eq!((&health["status"], &health["isolation"]), (&"ok".into(), &"process".into()));
     assert_eq!(health["provider"], "scripted");
@@ -178,7 +178,7 @@ async fn job_is_accepted_streamed_and_completed() {
     assert!(server.follow(&id).await.contains("\"isolation\":\"process\""));
     let text = fs::read_to_string(dir.path().join(format!("runs/{id}/run.json"))).unwrap();
     let given: Value = serde_json::from_str(&text).unwrap();
-    let limits = json!({ "timeout": 60.0, "cpu_time": 3.0, "memory": 256 });
+    let limits = json!({ "timeout": 60.0, "cpu_time": 30.0, "memory": 256 });
     assert_eq!(given["job"]["limits"], limits);
 
     // A client may set a lower limit than that of the server.

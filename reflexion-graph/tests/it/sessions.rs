@@ -171,7 +171,7 @@ async fn session_ends_when_its_budget_is_spent() {
     let run = async |tokens: u64| {
         let deps = graph::Deps::new(failing(), executor.clone());
         let deps = graph::Deps { budget: Some(Budget::of_tokens(tokens)), ..deps };
-        let session = Session { job: Job::new("x"), ..Session::default() };
+        let session = Session { job: crate::patient_job("x"), ..Session::default() };
         let graph = graph::without_checkpointer().unwrap();
         graph.run(session, deps).await.unwrap().into_state()
     };
@@ -282,7 +282,7 @@ async fn sandbox_failure_is_reported_to_the_critic() {
         }
     }));
     let deps = graph::Deps::new(llm, executor.clone());
-    let session = Session { job: Job::new("x"), ..Session::default() };
+    let session = Session { job: crate::patient_job("x"), ..Session::default() };
     let ended = graph::without_checkpointer().unwrap().run(session, deps).await;
     let ended = ended.unwrap().into_state();
     executor.close().await;
@@ -303,7 +303,7 @@ async fn replay_calls_no_model_and_runs_no_program() {
     let (executor, dir) = crate::small_executor().await;
     let graph = graph::without_checkpointer().unwrap();
     let deps = |llm: Llm| graph::Deps::new(llm, executor.clone());
-    let job = Job::new("Read data from users.json and print usernames");
+    let job = crate::patient_job("Read data from users.json and print usernames");
     let input = Session { job, ..Session::default() };
     let path = dir.path().join("recording.jsonl");
     let model = offline::model();

@@ -22,6 +22,10 @@ use crate::{
 /// Approximate processor time of the calculation on the host.
 const WORK: Duration = Duration::from_millis(400);
 
+/// Number of measurements. One that is right suffices: on a shared machine, the speed of the processors may change during a
+/// measurement, but time in which the guest waits would be charged in each of them.
+const ATTEMPTS: usize = 5;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiting_for_a_processor_is_not_charged() {
     if !is_nightly() {
@@ -33,17 +37,31 @@ async fn waiting_for_a_processor_is_not_charged() {
     let sandbox = sandboxes.create_if_not_exists(spec).await.unwrap();
     let sample = 10_000_000;
     let rounds = sample as f64 * WORK.as_secs_f64() / time_on_host(sample).as_secs_f64();
-    let rounds = rounds as u64;
+    let mut wrong = Vec::new();
+    while wrong.len() < ATTEMPTS {
+        match measure(&sandbox, rounds as u64).await {
+            Ok(()) => return,
+            Err(problem) => wrong.push(problem),
+        }
+    }
+    panic!("{wrong:#?}");
+}
+
+/// Compares the processor times of a calculation on the host and in the guest.
+async fn measure(sandbox: &Sandbox, rounds: u64) -> Result<(), String> {
     // Everything is measured while other threads use all processors, so the guest waits most of the time.
     let load = Load::start();
     let before = time_on_host(rounds);
-    let start = time_in_guest(&sandbox, 0, Duration::MAX).await;
+    // The first program takes longer to start, because the guest reads it from the disk.
+    time_in_guest(sandbox, 0, Duration::MAX).await?;
+    let start = time_in_guest(sandbox, 0, Duration::MAX).await?;
     let limit = start + 3 * before;
-    let in_guest = time_in_guest(&sandbox, rounds, limit).await.saturating_sub(start);
+    let in_guest = time_in_guest(sandbox, rounds, limit).await?.saturating_sub(start);
     let after = time_on_host(rounds);
     drop(load);
     let [low, high] = [before.min(after) / 2, before.max(after).mul_f64(2.5)];
-    assert!((low..=high).contains(&in_guest), "{in_guest:?} instead of {before:?} or {after:?}");
+    let is_right = (low..=high).contains(&in_guest);
+    is_right.then_some(()).ok_or_else(|| format!("{in_guest:?} instead of {before:?} or {after:?}"))
 }
 
 #[test]
@@ -62,13 +80,16 @@ fn time_on_host(rounds: u64) -> Duration {
 }
 
 /// Returns the processor time of the calculation in a guest, which must not exceed `limit`.
-async fn time_in_guest(sandbox: &Sandbox, rounds: u64, limit: Duration) -> Duration {
-    let limits =
-        ExecLimits { wall: Duration::from_secs(240), cpu_time: limit, ..ExecLimits::default() };
+async fn time_in_guest(
+    sandbox: &Sandbox,
+    rounds: u64,
+    limit: Duration,
+) -> Result<Duration, String> {
+    let limits = ExecLimits { cpu_time: limit, ..sandbox_testkit::long_exec_limits() };
     let program = Program::new(sandbox_testkit::PROGRAM).args(["calculate", &rounds.to_string()]);
     let output = sandbox.exec(program.limits(limits)).await.unwrap();
-    assert_eq!(output.status, Status::Exited(0), "{output:?}");
-    output.usage.cpu
+    let ended = output.status == Status::Exited(0);
+    ended.then_some(output.usage.cpu).ok_or_else(|| format!("{output:?}"))
 }
 
 /// Threads that use all processors until the value is dropped, three for each processor.

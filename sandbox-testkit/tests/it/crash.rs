@@ -39,7 +39,7 @@ fn alive(pid: u32) -> bool {
 }
 
 /// Time in which processes and mounts must appear or disappear. It is long, because the machine may be busy.
-const TIMEOUT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 fn until_dead(pids: &[u32]) {
     let deadline = Instant::now() + TIMEOUT;
@@ -128,6 +128,7 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
     let mut sockets: BTreeSet<String> =
         pids.iter().flat_map(|it| sockets_of(&it.to_string())).collect();
     sockets.retain(|it| !own_sockets.contains(it));
+    let mounts = Leftovers::mounts().difference(&mounts).cloned().collect();
     let leftovers = Leftovers { mounts, sockets };
     let own: BTreeSet<String> = namespaces("self").into_keys().collect();
     let mut theirs: BTreeMap<String, File> =
@@ -206,7 +207,7 @@ fn sockets_of(process: &str) -> BTreeSet<String> {
 
 /// Things on this machine that a sandbox could leave behind under names that do not contain the sandbox's name.
 struct Leftovers {
-    /// The mounts that existed before the sandboxes.
+    /// The mounts that were made while the sandboxes were created, also by concurrent tests. Later mounts do not count.
     mounts: BTreeSet<String>,
     /// The sockets of the sandboxes. Sockets of other programs on the machine do not count.
     sockets: BTreeSet<String>,
@@ -229,12 +230,12 @@ impl Leftovers {
             .collect()
     }
 
-    /// Waits until none of the sandboxes' sockets and no new mounts are left. Waiting is necessary because concurrent
-    /// tests also create mounts and remove them later.
+    /// Waits until none of these mounts and sockets are left. Waiting is necessary because concurrent tests also create
+    /// mounts and remove them later.
     fn wait_until_gone(&self) {
         let deadline = Instant::now() + TIMEOUT;
         loop {
-            let mounts: Vec<_> = Self::mounts().difference(&self.mounts).cloned().collect();
+            let mounts: Vec<_> = Self::mounts().intersection(&self.mounts).cloned().collect();
             let sockets: Vec<_> = Self::sockets().intersection(&self.sockets).cloned().collect();
             if mounts.is_empty() && sockets.is_empty() {
                 return;

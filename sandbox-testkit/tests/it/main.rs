@@ -31,6 +31,7 @@ const HOSTILE: &str = env!("CARGO_BIN_EXE_sandbox-vm-hostile");
 async fn sandboxes(backend: impl Backend + 'static) -> (Sandboxes, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let builder = Sandboxes::builder().backend(backend).isolation(Isolation::Preferred);
+    let builder = builder.start_timeout(sandbox_testkit::START_TIMEOUT);
     let sandboxes = builder.state_dir(dir.path().join("state")).open().await.unwrap();
     (sandboxes, dir)
 }

@@ -250,6 +250,7 @@ async fn vm_exceeding_its_cgroup_memory_reports_memory_limit() {
         fs::read_to_string(file(&group, "memory.usage_in_bytes")).unwrap().trim().parse().unwrap();
     fs::write(file(&group, "memory.limit_in_bytes"), (used + (16 << 20)).to_string()).unwrap();
     let eat = Program::new(sandbox_testkit::PROGRAM).arg("eat-memory");
+    let eat = eat.limits(sandbox_testkit::long_exec_limits());
     let error = sandbox.exec(eat).await.unwrap_err();
     assert_eq!(error.exceeded_limit(), Some(ExceededLimit::Memory), "{error}");
 }
@@ -262,7 +263,9 @@ async fn agent_capabilities_are_effective_only_while_used() {
     let (sandboxes, dir) = sandboxes(vm).await;
     let rights = async |sandbox: &Sandbox| {
         let code = "print([it.split()[1] for it in open('/proc/1/status') if it[:6] in ('CapPrm', 'CapEff')])";
-        let output = sandbox.exec(Program::new("python3").args(["-c", code])).await.unwrap();
+        let program = Program::new("python3").args(["-c", code]);
+        let program = program.limits(sandbox_testkit::long_exec_limits());
+        let output = sandbox.exec(program).await.unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
     // CAP_SYS_ADMIN and CAP_SYS_TIME are permitted; no capability is effective.

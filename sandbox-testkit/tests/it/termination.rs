@@ -127,8 +127,8 @@ async fn until_printed(sandbox: &Sandbox) {
     while sandbox.fs().read("printed").await.is_err() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    // The guest sends the output before it answers these requests.
-    for _ in 0..10 {
+    // The guest reads the output from its pipe and sends it before it has answered all these requests.
+    for _ in 0..100 {
         sandbox.ping().await.unwrap();
     }
 }

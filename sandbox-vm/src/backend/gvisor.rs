@@ -32,7 +32,7 @@ use crate::{
 const RUNSC: &str = "runsc";
 
 /// How long a guest may take for the handshake when the back end is probed.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Memory in bytes that gVisor's own processes need in the guest's control group, in addition to the guest's limit.
 const RUNSC_MEMORY: u64 = 64 << 20;

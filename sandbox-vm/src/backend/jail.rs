@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// How long a guest may take for the handshake when the back end is probed.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The jail back end. It isolates guests with features that every Linux kernel has, so nothing has to be installed.
 ///

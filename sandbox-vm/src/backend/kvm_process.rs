@@ -41,7 +41,7 @@ use crate::{
 };
 
 /// How long a guest may take for the handshake when the back end is probed.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Memory in bytes that the monitor needs in addition to the guest's memory and files, for its program and its
 /// bookkeeping.

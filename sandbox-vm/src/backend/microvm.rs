@@ -59,7 +59,7 @@ use crate::{
 };
 
 /// How long a guest may take for the handshake when the back end is probed.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(120);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Maximum number of OS threads of QEMU and of the outer stage that watches it. The guest's own kernel limits the
 /// guest's processes.

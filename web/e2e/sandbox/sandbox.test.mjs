@@ -18,10 +18,13 @@ after(async () => {
   await server?.stop();
 });
 
-/** Starts `SANDBOX_BIN` (default `agent-sandbox`) with an empty directory and the scripted model. */
+/**
+ * Starts `SANDBOX_BIN` (default `agent-sandbox`) with an empty directory and the scripted model. The default timeout of
+ * programs is so short that they reach it on a busy machine.
+ */
 async function startServer() {
   const folder = await mkdtemp(join(tmpdir(), "sandbox-e2e-"));
-  const args = ["serve", "--runs", join(folder, "runs"), "--provider", "scripted"];
+  const args = ["serve", "--runs", join(folder, "runs"), "--provider", "scripted", "--timeout", "60"];
   const program = await startProgram(process.env.SANDBOX_BIN ?? "agent-sandbox", args, { cwd: folder });
   return {
     url: program.url,

@@ -14,6 +14,10 @@ use std::{
 /// not suffice, because they do not run when the tests are killed, nor for statics when `main` returns.
 const HOLD: &str = r#""$@" 2>&1 & cat >/dev/null; kill $!"#;
 
+/// Maximum time that a program takes to listen. It is long, because the first import of a large Python package and the first
+/// read of a model take minutes on a slow machine.
+const START_TIMEOUT: Duration = Duration::from_secs(900);
+
 /// A running server.
 #[derive(Debug)]
 pub(super) struct Server {
@@ -26,7 +30,7 @@ impl Server {
     /// Starts a program that prints the address it listens on.
     pub(super) fn start(program: &Command) -> Self {
         let (mut server, lines) = Self::spawn(program);
-        let deadline = Instant::now() + Duration::from_secs(120);
+        let deadline = Instant::now() + START_TIMEOUT;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(line) = lines.recv_timeout(left) else {

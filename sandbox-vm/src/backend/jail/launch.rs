@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// How long the outer stage may take to report the guest's process id.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Maximum length in bytes of the line in which the outer stage reports the guest's process id.
 const MAX_LINE: u64 = 64;
