@@ -124,9 +124,11 @@ const SPECIFIC_NAMES: &[Names] = &[
         ErrorKind::RequestTooLong,
         &["context_length", "request_too_large", "exceed_context_size"],
         &[
-            "prompt is too long", "maximum context length", "exceed context limit",
-            "exceeds the context window", "exceeds the available context size",
-            "exceeds the maximum number of tokens", "reduce the length of",
+            "prompt is too long", "input is too long", "maximum context length",
+            "maximum prompt length", "exceed context limit", "exceeds the context window",
+            "exceeds the context length", "exceeds the available context size",
+            "exceeds the maximum number of tokens", "exceeds max length", "reduce the length of",
+            "`inputs` tokens + `max_new_tokens`",
         ],
     ),
     (
@@ -160,9 +162,9 @@ fn kind_by_status(status: Option<u16>) -> ErrorKind {
         Some(413) => ErrorKind::RequestTooLong,
         Some(429) => ErrorKind::RateLimited,
         Some(501) => ErrorKind::BadRequest,
-        // Timeout, conflict, no capacity, cancelled, or an internal error. If there is no status, the provider
-        // accepted the request and then failed.
-        Some(408 | 409 | 498 | 499 | 500..) | None => ErrorKind::Overloaded,
+        // Timeout, conflict, too early, no capacity, cancelled, or an internal error. If there is no status, the
+        // provider accepted the request and then failed.
+        Some(408 | 409 | 425 | 498 | 499 | 500..) | None => ErrorKind::Overloaded,
         Some(_) => ErrorKind::BadRequest,
     }
 }
@@ -258,9 +260,29 @@ mod tests {
             ErrorKind::BadRequest,
         );
         check(422, &json!("no"), ErrorKind::BadRequest);
+        check(425, &json!("later"), ErrorKind::Overloaded);
         check(529, &json!({ "type": "overloaded_error" }), ErrorKind::Overloaded);
         check(500, &json!("sorry"), ErrorKind::Overloaded);
         check(404, &json!("nothing here"), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn providers_phrase_overflow_differently() {
+        for message in [
+            "Input is too long for requested model.",
+            "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+            "the input length exceeds the context length",
+            "Prompt exceeds max length",
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096.",
+        ] {
+            for status in [400, 422] {
+                let error = json!({ "type": "invalid_request_error", "message": message });
+                check(status, &error, ErrorKind::RequestTooLong);
+            }
+        }
+        // A limit on tokens per minute, which is over after a wait.
+        let throttled = json!({ "message": "Too many tokens, please wait before trying again." });
+        check(429, &throttled, ErrorKind::RateLimited);
     }
 
     #[test]

@@ -34,7 +34,12 @@ pub(super) fn timed_out(phase: Phase, limit: Duration) -> CallError {
 /// Returns the error for a request that could not be sent or got no response.
 pub(super) fn connect_failed(error: &reqwest::Error, host: &str) -> CallError {
     let kind = if error.is_connect() { ErrorKind::Unreachable } else { ErrorKind::Network };
-    CallError::new(kind, format!("{host}: {}", root_cause(error)))
+    let mut cause = root_cause(error);
+    // The TLS library receives a response in plain HTTP and reports an unknown type of message.
+    if cause.contains("InvalidContentType") {
+        cause += "; the server does not use TLS: write http:// instead of https:// in the base URL";
+    }
+    CallError::new(kind, format!("{host}: {cause}"))
 }
 
 /// Returns the error for a connection that broke during the response.

@@ -13,7 +13,8 @@ const JITTER: f64 = 0.25;
 /// How often to retry a failed call and how long to wait before each retry.
 ///
 /// By default, the first wait is one second. Every further wait is twice as long as the previous one. A wait requested
-/// by the provider takes precedence. Random jitter lengthens each wait by up to a quarter and never shortens it.
+/// by the provider takes precedence, unless it is zero, as with a date in the past. Random jitter lengthens each wait by
+/// up to a quarter and never shortens it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -92,7 +93,7 @@ impl Backoff {
         }
         let doubled = 2u32.saturating_pow(attempts - 1);
         let own = self.first_wait.saturating_mul(doubled).min(self.max_wait);
-        let wait = error.retry_after.unwrap_or(own);
+        let wait = error.retry_after.filter(|it| !it.is_zero()).unwrap_or(own);
         let jittered = wait.as_secs_f64() * (1.0 + JITTER * (self.random)().clamp(0.0, 1.0));
         Ok(Duration::try_from_secs_f64(jittered).unwrap_or(wait))
     }

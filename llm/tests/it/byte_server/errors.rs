@@ -2,7 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use llm::{Error, ErrorKind};
+use llm::{Error, ErrorKind, Provider};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+};
 
 use super::{
     ByteServer, KEY,
@@ -192,4 +196,21 @@ async fn invalid_http_is_an_error() {
         }
         server.n_open(0).await;
     }
+}
+
+#[tokio::test]
+async fn https_url_of_a_plain_http_server_is_explained() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.read_u8().await.unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        // The connection stays open until the client closes it. Otherwise, the client might see a reset instead.
+        while stream.read_u8().await.is_ok() {}
+    });
+    let provider = Provider::new("openai-compatible").unwrap().base_url(url).model("m");
+    let error = provider.build().unwrap().generate(hello()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unreachable);
+    assert!(error.message.contains("write http:// instead of https://"), "{error}");
 }

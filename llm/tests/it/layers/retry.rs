@@ -78,6 +78,13 @@ async fn requested_wait_takes_precedence() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn requested_wait_of_zero_is_ignored() {
+    let errors = vec![rate_limited(Duration::ZERO); 2];
+    let (_, times) = called(errors, Backoff::default().random(draws(&[]))).await;
+    assert_eq!(times, [0, 1_000, 3_000]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn longer_requested_wait_fails() {
     let backoff = Backoff::default().max_wait(30 * SECOND).random(draws(&[]));
     let (outcome, times) = called(vec![rate_limited(31 * SECOND)], backoff.clone()).await;
