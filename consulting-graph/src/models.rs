@@ -319,7 +319,7 @@ impl Drop for ScoringReserve<'_> {
 
 fn to_answer(call: &ModelCall, id: &ModelId, response: &Response) -> Answer {
     let tokens = response.usage.unwrap_or_default();
-    let catalog_price = || Catalog::builtin().entry(id)?.cost(&tokens);
+    let catalog_price = || Catalog::builtin().entry(id)?.cost(response.usage.as_ref()?);
     let usage = CallUsage {
         agent_id: call.agent_id.clone(),
         group: call.group,

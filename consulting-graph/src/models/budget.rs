@@ -11,8 +11,8 @@ use std::{
 use app_support::plural::counted;
 use async_trait::async_trait;
 use llm::{
-    Budget, Catalog, Error, ErrorKind, Listener, Llm, Model, ModelId, Money, Recording, Request,
-    Response, Spending,
+    Budget, Error, ErrorKind, Listener, Llm, Model, ModelId, Money, Recording, Request, Response,
+    Spending,
 };
 use serde::{Deserialize, Serialize};
 
@@ -247,22 +247,75 @@ impl Model for BudgetedModel {
         if let Some(reason) = self.refusal(request) {
             return Err(Error::new(ErrorKind::Budget, self.id(), reason));
         }
-        let response = self.inner.call(request, listener).await?;
-        if let Some(move_id) = request.attached::<Task>().and_then(Task::move_id) {
-            let usage = response.usage.unwrap_or_default();
-            let price = || Catalog::builtin().entry(&self.id())?.cost(&usage);
-            let money = response.cost.or_else(price).unwrap_or_default();
-            self.budget.shares().charge(move_id, [usage.input + usage.output, money.nanos()]);
+        let outcome = self.inner.call(request, listener).await;
+        let move_id = request.attached::<Task>().and_then(Task::move_id);
+        if let Some(move_id) = move_id.filter(|_| outcome.is_ok()) {
+            let budget = &self.budget.budget;
+            let max_cost = budget.max_cost(&self.id(), request).unwrap_or_default();
+            let cost = budget.actual_cost(&self.id(), max_cost, &outcome);
+            self.budget.shares().charge(move_id, to_spent(cost));
         }
-        Ok(response)
+        outcome
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use llm::{Llm, Money, RecordMode, Recording, Scripted};
+    use std::sync::Arc;
 
-    use super::{Limit, RunBudget};
+    use async_trait::async_trait;
+    use llm::{
+        Error, Listener, Llm, Model, ModelId, Money, RecordMode, Recording, Request, Response,
+        Scripted,
+    };
+
+    use super::{BudgetedModel, Calls, Limit, RunBudget};
+    use crate::{
+        config::{Config, DEFAULT},
+        moves::{MoveDraft, MoveId},
+        offline::{DebatedMove, Task, Work},
+    };
+
+    /// A model that does not report its tokens.
+    #[derive(Debug)]
+    struct UncountedModel;
+
+    #[async_trait]
+    impl Model for UncountedModel {
+        fn id(&self) -> ModelId {
+            ModelId::new("test", "model")
+        }
+
+        async fn call(
+            &self,
+            request: &Request,
+            listener: &mut Listener<'_>,
+        ) -> Result<Response, Error> {
+            let scripted = Llm::new(Scripted::new("parrot", |_| "Hello!"));
+            Ok(Response { usage: None, cost: None, ..scripted.call(request, listener).await? })
+        }
+    }
+
+    #[tokio::test]
+    async fn unreported_tokens_are_charged_to_the_share_of_a_debate() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = folder.path().join("calls.jsonl");
+        let recording = Recording::open(recording, RecordMode::Record).unwrap();
+        let limit = Limit { tokens: Some(100_000), money: None };
+        let budget = Arc::new(RunBudget::new(limit, 3, &recording, 0).unwrap());
+        let move_id = MoveId(1);
+        budget.share([move_id]);
+        let draft = MoveDraft::default();
+        let debated = Arc::new(DebatedMove { move_id, draft, evidence: Vec::new() });
+        let agent = Config::parse(DEFAULT).unwrap().critic;
+        let task = Task { agent, work: Work::Summary { debated } };
+        let inner = Llm::new(UncountedModel);
+        let model = BudgetedModel { inner, budget: budget.clone(), calls: Calls::Others };
+        let request = Request::new("Hello?").max_tokens(1000).attach(task);
+        Llm::new(model).generate(request).await.unwrap();
+        assert_eq!(budget.shares().refusal(move_id, [98_000, 0]), None);
+        assert!(budget.shares().refusal(move_id, [99_500, 0]).is_some());
+    }
 
     #[test]
     fn the_lower_limit_applies_to_tokens_and_money_separately() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use app_support::plural::counted;
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +96,9 @@ pub struct Spending {
     /// The role, move or round.
     pub name: String,
     pub calls: u64,
+    /// Number of calls whose tokens the provider did not report. The sums do not include them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub uncounted_calls: u64,
     pub input_tokens: u64,
     /// Number of input tokens read from the provider's prompt cache.
     pub cached_tokens: u64,
@@ -150,6 +154,7 @@ impl Spending {
         Self {
             name: name.into(),
             calls: 0,
+            uncounted_calls: 0,
             input_tokens: 0,
             cached_tokens: 0,
             output_tokens: 0,
@@ -160,6 +165,7 @@ impl Spending {
     /// Adds other spending. If one of the two costs is unknown, the sum is unknown.
     pub(crate) fn add(&mut self, other: &Self) {
         self.calls += other.calls;
+        self.uncounted_calls += other.uncounted_calls;
         self.input_tokens += other.input_tokens;
         self.cached_tokens += other.cached_tokens;
         self.output_tokens += other.output_tokens;
@@ -172,11 +178,19 @@ impl Spending {
         Self {
             name: "not part of the result".to_owned(),
             calls: self.calls.saturating_sub(used.calls),
+            uncounted_calls: self.uncounted_calls.saturating_sub(used.uncounted_calls),
             input_tokens: self.input_tokens.saturating_sub(used.input_tokens),
             cached_tokens: self.cached_tokens.saturating_sub(used.cached_tokens),
             output_tokens: self.output_tokens.saturating_sub(used.output_tokens),
             dollars,
         }
+    }
+
+    /// Names the calls whose tokens are unknown, if there are any.
+    pub fn uncounted_notice(&self) -> Option<String> {
+        let calls = (self.uncounted_calls > 0).then_some(self.uncounted_calls)?;
+        let calls = counted(calls, "call", "calls");
+        Some(format!("not including {calls} whose tokens the provider did not report"))
     }
 
     /// Returns the sum of several entries.
@@ -185,4 +199,9 @@ impl Spending {
         entries.iter().for_each(|it| total.add(it));
         total
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -123,15 +123,17 @@ fn recorded_spending(run: &Run, skipped: usize) -> Result<Spending, RunError> {
     let recording = Recording::open(run.dir().join(CALLS_FILE), RecordMode::Replay)?;
     let mut own = Spending::none("this run");
     for (model, usage, cost) in recording.paid_calls(skipped) {
+        let catalog_price = || Catalog::builtin().entry(&model)?.cost(usage.as_ref()?);
+        let dollars = cost.or_else(catalog_price).map(Money::dollars);
         let usage = usage.unwrap_or_default();
-        let catalog_price = || Catalog::builtin().entry(&model)?.cost(&usage);
         own.add(&Spending {
             name: String::new(),
             calls: 1,
+            uncounted_calls: u64::from(usage.input == 0),
             input_tokens: usage.input,
             cached_tokens: usage.cached,
             output_tokens: usage.output,
-            dollars: cost.or_else(catalog_price).map(Money::dollars),
+            dollars,
         });
     }
     Ok(own)
@@ -149,6 +151,7 @@ fn spending<K: Ord>(
         all.entry(sort_key).or_insert_with(|| Spending::none(name)).add(&Spending {
             name: String::new(),
             calls: 1,
+            uncounted_calls: u64::from(usage.input == 0),
             input_tokens: usage.input,
             cached_tokens: usage.cached,
             output_tokens: usage.output,

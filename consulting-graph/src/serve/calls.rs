@@ -57,7 +57,8 @@ fn mentions(request: &Request, text: &str) -> bool {
 
 fn call_info(request: &Request, response: &Response) -> CallInfo {
     let usage = response.usage.unwrap_or_default();
-    let catalog_price = || Catalog::builtin().entry(&response.model)?.cost(&usage);
+    let catalog_price =
+        || Catalog::builtin().entry(&response.model)?.cost(response.usage.as_ref()?);
     let role = |role: Role| if role == Role::Assistant { "assistant" } else { "user" };
     let message =
         |it: &llm::Message| PromptMessage { role: role(it.role).to_owned(), text: it.text() };

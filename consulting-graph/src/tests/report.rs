@@ -65,6 +65,7 @@ pub(crate) fn outcome() -> Outcome {
             Spending {
                 name: "critic".to_owned(),
                 calls: 28,
+                uncounted_calls: 0,
                 input_tokens: 40_000,
                 cached_tokens: 30_000,
                 output_tokens: 9_000,
@@ -73,6 +74,7 @@ pub(crate) fn outcome() -> Outcome {
             Spending {
                 name: "decision makers".to_owned(),
                 calls: 33,
+                uncounted_calls: 0,
                 input_tokens: 10_000,
                 cached_tokens: 0,
                 output_tokens: 1_000,

@@ -94,7 +94,9 @@ fn recommended(report: &Report, ranked: &Ranked) -> String {
 }
 
 fn spending_text(report: &Report, spending: &[Spending]) -> String {
-    let Spending { calls, input_tokens, output_tokens, dollars, .. } = Spending::total(spending);
+    let total = Spending::total(spending);
+    let uncounted = total.uncounted_notice().map_or(String::new(), |it| format!(", {it}"));
+    let Spending { calls, input_tokens, output_tokens, dollars, .. } = total;
     let money = match (dollars, &report.outcome.provider) {
         (_, Provider::Scripted) => "no cost".to_owned(),
         (Some(dollars), _) => format!("${dollars:.2}"),
@@ -102,5 +104,5 @@ fn spending_text(report: &Report, spending: &[Spending]) -> String {
     };
     let (input, output) = (short_count(input_tokens), short_count(output_tokens));
     let calls = counted(calls, "call", "calls");
-    format!("{calls}, {input} tokens in, {output} out, {money}")
+    format!("{calls}, {input} tokens in, {output} out, {money}{uncounted}")
 }

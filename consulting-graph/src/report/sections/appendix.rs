@@ -89,6 +89,8 @@ fn costs(report: &Report) -> Vec<Block> {
         "From cache: share of the input tokens that the provider had stored and bills at a lower price.".to_owned(),
     ));
     blocks.push(spending_table(report, "Role", &outcome.spending));
+    let uncounted = Spending::total(&outcome.spending).uncounted_notice();
+    blocks.extend(uncounted.map(|it| Block::Text(format!("Tokens and cost: {it}."))));
     if !outcome.spending_by_move.is_empty() {
         blocks.push(Block::PageOnly(vec![
             collapsed("Cost by move", "Move", &outcome.spending_by_move),
