@@ -242,11 +242,14 @@ pub(super) async fn layer_2_reduce(
 ) -> Result<PipelineStateUpdate, NodeError> {
     let mut sender = EventSender::new(cx);
     let mut moves = run.moves();
+    let analysts = &cx.deps().config.analysts;
+    let is_own = |it: &&Failure| analysts.iter().any(|analyst| analyst.id == it.place);
+    let failures: Vec<Failure> = run.failures.iter().filter(is_own).cloned().collect();
     if moves.is_empty() {
-        let first = run.failures.first().map(ToString::to_string).unwrap_or_default();
+        let first = failures.first().map(ToString::to_string).unwrap_or_default();
         return Err(NodeError::terminal(format!(
             "no analyst delivered a move, so there is nothing to debate; {first}; {}",
-            call::advice(&run.failures)
+            call::advice(&failures)
         )));
     }
     let mut update = PipelineState::update();
@@ -264,9 +267,6 @@ pub(super) async fn layer_2_reduce(
         cx.deps().write_document(&format!("{}.md", it.move_id), &Move::file_text(it))?;
     }
     let artifacts = moves.iter().map(|it| format!("{}.md", it.move_id)).collect();
-    let analysts = &cx.deps().config.analysts;
-    let is_own = |it: &&Failure| analysts.iter().any(|analyst| analyst.id == it.place);
-    let failures: Vec<Failure> = run.failures.iter().filter(is_own).cloned().collect();
     sender.send(PipelineEvent::layer_end(LAYER, artifacts, &failures)).await;
     Ok(update.status_updates(sender.into_events()))
 }

@@ -224,3 +224,13 @@ async fn permanent_faults_of_one_role_end_as_expected() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_name_the_failure_that_ended_the_run() {
+    let injection =
+        |fault, role| Injection { fault, scope: Scope::Role(role), attempts: usize::MAX };
+    let injections =
+        vec![injection(Fault::Empty, Role::Synthesizer), injection(Fault::Refusal, Role::Analyst)];
+    let error = check(injections, &clean().await).await.unwrap_err().to_string();
+    assert!(error.contains("analyst_1: ") && !error.contains("synthesizer"), "{error}");
+}
