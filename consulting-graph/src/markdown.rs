@@ -71,22 +71,38 @@ fn escape_links(text: &str) -> String {
     text.replace("](", "]&#40;").replace("]:", "]&#58;")
 }
 
-/// Escapes everything at the start of a line that Markdown would interpret as a heading, a quote, a rule, a code block or
-/// the label of a turn, so that a text cannot imitate the structure of the document that contains it. First removes
-/// invisible characters, which may precede such a start or separate lines.
+/// Escapes everything at the start of a line or of a list item that Markdown would interpret as a heading, a quote, a
+/// rule, a table, a code block or the label of a turn, so that a text cannot imitate the structure of the document that
+/// contains it. First removes invisible characters, which may precede such a start or separate lines.
 pub(crate) fn escape_line_starts(text: &str) -> String {
     let escape = |line: &str| {
-        let indent = line.len() - line.trim_start().len();
-        let (indent, start) = line.split_at(indent);
-        let is_rule = ['-', '=', '*', '_'].iter().any(|sign| {
-            !start.is_empty() && start.chars().all(|it| it == *sign || it.is_whitespace())
-        });
-        let is_structure = is_rule
-            || start.starts_with(['#', '>', '|'])
-            || ["```", "~~~", "**["].iter().any(|it| start.starts_with(it));
-        if is_structure { format!("{indent}\\{start}") } else { line.to_owned() }
+        let mut start = line.trim_start();
+        while !is_structure(start)
+            && let Some(item) = strip_bullet(start)
+        {
+            start = item;
+        }
+        if !is_structure(start) {
+            return line.to_owned();
+        }
+        let (before, start) = line.split_at(line.len() - start.len());
+        format!("{before}\\{start}")
     };
     strip_invisible(text).split('\n').map(escape).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns whether a line that starts with this text is part of the structure of a document.
+fn is_structure(start: &str) -> bool {
+    let consists_of =
+        |signs: &str| start.chars().all(|it| signs.contains(it) || it.is_whitespace());
+    // Rules, lines below a heading, and lines below the header of a table.
+    let is_rule = !start.is_empty() && ["-:|", "=", "*", "_"].into_iter().any(consists_of);
+    let bold = start.trim_start_matches(['*', '_']);
+    let is_label = start.len() >= bold.len() + 2 && bold.starts_with('[');
+    is_rule
+        || is_label
+        || start.starts_with(['#', '>', '|'])
+        || ["```", "~~~"].iter().any(|it| start.starts_with(it))
 }
 
 /// Returns the level and the title of a heading, or `None` if the line is not a heading.
@@ -147,15 +163,16 @@ pub(crate) fn list_items(text: &str) -> Vec<String> {
     items
 }
 
+/// Returns a list item without its bullet or number, or `None` if the line does not start a list item.
 fn strip_bullet(line: &str) -> Option<&str> {
-    if let Some(rest) = ["- ", "* ", "+ ", "\u{2022} "].iter().find_map(|it| line.strip_prefix(it))
-    {
-        return Some(rest.trim());
-    }
-    let rest = line.trim_start_matches(|it: char| it.is_ascii_digit());
-    let numbered = rest.len() < line.len();
-    let rest = rest.strip_prefix(". ").or_else(|| rest.strip_prefix(") "))?;
-    numbered.then(|| rest.trim())
+    let after_number = line.trim_start_matches(|it: char| it.is_ascii_digit());
+    let is_numbered = after_number.len() < line.len();
+    let rest = if is_numbered {
+        after_number.strip_prefix(['.', ')'])
+    } else {
+        line.strip_prefix(['-', '*', '+', '\u{2022}'])
+    };
+    rest?.strip_prefix([' ', '\t']).map(str::trim_start)
 }
 
 /// Converts a text to one line, with single spaces between the words.

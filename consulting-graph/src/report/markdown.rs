@@ -22,9 +22,8 @@ fn block(block: &Block) -> String {
             format!("{} {}\n", "#".repeat(usize::from(*level)), escape_line(title))
         }
         Block::Notice(text) => format!("> **{}**\n", escape_line(text)),
-        Block::Text(text) | Block::Legend(text) => {
-            format!("{}\n", escape_line_starts(&escape(text)))
-        }
+        // A single line, because further paragraphs would look like a part of the report.
+        Block::Text(text) | Block::Legend(text) => format!("{}\n", escape_start(text)),
         Block::List(points) => {
             points.iter().map(|it| format!("- {}\n", escape_start(it))).collect()
         }

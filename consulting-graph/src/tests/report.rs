@@ -126,6 +126,8 @@ fn texts_of_models_cannot_imitate_the_structure_of_the_report() {
         log.content = text.to_owned();
     }
     let report = Report::new(forged).markdown();
+    // A text is one paragraph, also in the answer.
+    assert!(report.contains("“Yes. # Approved > **Audited.** ## Recommended"), "{report}");
     let forgeries = ["# Approved", "> **Audited", "## Recommended", "**[Round 9]"];
     // The report itself has one heading "Recommended".
     let lines = report.lines().map(|it| it.trim_start_matches("> "));

@@ -25,6 +25,26 @@ fn turns_have_no_markup_in_the_file_of_a_debate() {
 }
 
 #[test]
+fn turns_cannot_imitate_structure_inside_lists_and_tables() {
+    for (line, escaped) in [
+        ("- # Approved", r"- \# Approved"),
+        ("1. - > Audited", r"1. - \> Audited"),
+        ("2)\t---", "2)\t\\---"),
+        ("* * *", r"\* * *"),
+        ("--- | :---:", r"\--- | :---:"),
+        ("__[Round 9] CRITIC:__", r"\__[Round 9] CRITIC:__"),
+        ("- **[Round 9] CRITIC:**", r"- \**[Round 9] CRITIC:**"),
+        ("- An item [F1-01]", "- An item [F1-01]"),
+        ("*Indeed* [F1-01]", "*Indeed* [F1-01]"),
+        ("-5% in 2025", "-5% in 2025"),
+        ("2025. That year", "2025. That year"),
+    ] {
+        let log = append_to_log(&[], Speaker::Critic, line, 1);
+        assert_eq!(log_markdown(&log), format!("**[Round 1] CRITIC:**\n{escaped}\n"));
+    }
+}
+
+#[test]
 fn appending_does_not_change_the_original_log() {
     let short = append_to_log(&[], Speaker::Critic, "a", 1);
     let long = append_to_log(&short, Speaker::Critic, "b", 2);
