@@ -185,8 +185,8 @@ pub(super) struct Usage {
     pub(super) cached_tokens: u64,
     /// Output tokens.
     pub(super) output_tokens: u64,
-    /// Cost in dollars, excluding calls whose price is unknown.
-    pub(super) dollars: f64,
+    /// Cost in dollars. Null if the price of a call is unknown.
+    pub(super) dollars: Option<f64>,
 }
 
 /// Settings of a run.
@@ -541,7 +541,7 @@ impl From<Spending> for Usage {
             input_tokens: spending.input,
             cached_tokens: spending.cached,
             output_tokens: spending.output,
-            dollars: spending.money.dollars(),
+            dollars: (spending.unpriced_calls == 0).then(|| spending.money.dollars()),
         }
     }
 }

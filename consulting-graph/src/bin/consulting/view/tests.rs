@@ -144,6 +144,7 @@ fn dashboard_after(events: &[PipelineEvent]) -> Dashboard {
         cached: 0,
         output: 45_678,
         money: Money::from_dollars(1.5),
+        unpriced_calls: 0,
     });
     run
 }
