@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use reqwest::{StatusCode, header::HeaderMap};
+use reqwest::{
+    StatusCode,
+    header::{HeaderMap, LOCATION},
+};
 use tokio::time::timeout;
 
 use super::{Limits, Timeouts, errors};
@@ -50,7 +53,7 @@ impl Body {
     /// Returns the error that a response with an error status contains.
     pub(super) async fn check_status(&mut self) -> Result<(), CallError> {
         let status = self.status();
-        if status.is_redirection() {
+        if status.is_redirection() && self.headers().contains_key(LOCATION) {
             return Err(errors::redirected(self.headers()));
         }
         if !status.is_success() {

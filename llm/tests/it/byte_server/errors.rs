@@ -75,6 +75,8 @@ async fn error_kinds_follow_from_status_and_body() {
         ("401 Unauthorized", r#"{"error":{"message":"no"}}"#, ErrorKind::Auth),
         ("404 Not Found", r#"{"error":"model 'm' not found"}"#, ErrorKind::NotFound),
         ("400 Bad Request", r#"{"error":{"message":"what?"}}"#, ErrorKind::BadRequest),
+        // Without a location, this is not a redirect.
+        ("300 Multiple Choices", r#"{"error":{"message":"which?"}}"#, ErrorKind::BadRequest),
     ];
     for (status, body, expect) in cases {
         for error in errors(status, "", body).await {
