@@ -127,13 +127,22 @@ impl Report {
                 outcome.missing.iter().map(|it| outcome.agent_name(&it.agent_id)).collect();
             agents.dedup();
             let verb = if ids.len() == 1 { "is" } else { "are" };
-            notices.push(format!(
+            let mut notice = format!(
                 "{} of {} moves {verb} missing: {}, from {}.",
                 ids.len(),
                 ids.len() + outcome.moves.len(),
                 ids.join(", "),
                 agents.join(", ")
-            ));
+            );
+            let mut failures = outcome.failures.iter();
+            let cause =
+                failures.find(|it| outcome.missing.iter().any(|at| at.agent_id == it.place));
+            // The first notice already names the first failure.
+            if let Some(cause) = cause.filter(|it| outcome.failures.first() != Some(*it)) {
+                let agent = outcome.agent_name(&cause.place);
+                notice += &format!(" {agent}: {}.", cause.reason.trim_end_matches('.'));
+            }
+            notices.push(notice);
         }
         notices.extend(self.unscored_notice());
         notices

@@ -466,3 +466,19 @@ fn a_report_without_moves_can_be_rendered() {
     let text = Report::new(nothing).markdown();
     assert!(text.contains("No move was scored"), "{text}");
 }
+
+#[test]
+fn missing_moves_are_reported_with_their_cause() {
+    let failures = vec![
+        Failure::unusable("financial_synthesizer", "the answer is empty"),
+        Failure::unusable("analyst_2", "the answer is a refusal."),
+    ];
+    let notices = Report::new(Outcome { failures, ..outcome() }).incomplete_notices();
+    assert!(notices[0].contains("the answer is empty"), "{notices:?}");
+    let cause = "from Growth architect. Growth architect: the answer is a refusal.";
+    assert!(notices[1].ends_with(cause), "{notices:?}");
+    // The first notice already names the first failure.
+    let failures = vec![Failure::unusable("analyst_2", "the answer is a refusal")];
+    let notices = Report::new(Outcome { failures, ..outcome() }).incomplete_notices();
+    assert!(notices[1].ends_with("from Growth architect."), "{notices:?}");
+}
