@@ -64,6 +64,14 @@ pub(super) enum Fault {
     RefusalInFields,
     /// An answer that repeats the prompt.
     Echo,
+    /// Status 503 with a date in the past until which to wait.
+    PastWait,
+    /// Status 425, after which a call may be repeated.
+    TooEarly,
+    /// An error in the middle of a stream.
+    ErrorInStream,
+    /// The right answer, without token counts.
+    Uncounted,
 }
 
 impl Fault {
@@ -85,6 +93,7 @@ impl Fault {
                 | Self::ForeignRefusal
                 | Self::RefusalInFields
                 | Self::Echo
+                | Self::Uncounted
         )
     }
 }
@@ -106,7 +115,7 @@ pub(super) const FAULTS: [Fault; 13] = [
 ];
 
 /// Rarer forms of the [`FAULTS`].
-pub(super) const VARIANTS: [Fault; 12] = [
+pub(super) const VARIANTS: [Fault; 16] = [
     Fault::WaitUntilDate,
     Fault::ErrorBody,
     Fault::Redirect,
@@ -119,6 +128,10 @@ pub(super) const VARIANTS: [Fault; 12] = [
     Fault::ForeignRefusal,
     Fault::RefusalInFields,
     Fault::Echo,
+    Fault::PastWait,
+    Fault::TooEarly,
+    Fault::ErrorInStream,
+    Fault::Uncounted,
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -277,6 +290,18 @@ async fn serve(shared: Arc<Mutex<Shared>>, stream: TcpStream) -> Option<()> {
         }
         Some(Fault::WaitUntilDate) => {
             error("429 Too Many Requests", "retry-after: Fri, 31 Dec 2100 23:59:59 GMT\r\n")
+        }
+        Some(Fault::PastWait) => {
+            error("503 Service Unavailable", "retry-after: Fri, 31 Dec 1999 23:59:59 GMT\r\n")
+        }
+        Some(Fault::TooEarly) => error("425 Too Early", ""),
+        Some(Fault::ErrorInStream) => {
+            let failure = json!({ "error": { "message": "the model crashed", "code": 502 } });
+            format!("{HEAD}{}data: {failure}\n\ndata: [DONE]\n\n", event("I hold that"))
+        }
+        Some(Fault::Uncounted) => {
+            let response = canned::model().generate(request).await.ok()?;
+            format!("{HEAD}{}{}data: [DONE]\n\n", event(&response.text()), end("stop"))
         }
         Some(Fault::ErrorBody) => error("200 OK", ""),
         Some(Fault::Redirect) => error("302 Found", "location: http://127.0.0.1:1/v1\r\n"),
