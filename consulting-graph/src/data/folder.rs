@@ -93,7 +93,17 @@ pub(crate) fn company(
         }
     }
     company.warnings.extend(table.calendar.warnings());
+    if is_empty(&company) {
+        return Err(FolderError::NoData(as_of));
+    }
     Ok(company)
+}
+
+fn is_empty(company: &Company) -> bool {
+    let Company { annuals, quarters, metrics, guidance, events, documents, .. } = company;
+    let has_statements = !annuals.is_empty() || !quarters.is_empty();
+    let has_notes = [metrics, guidance, events].iter().any(|it| !it.is_empty());
+    !has_statements && !has_notes && documents.iter().all(|it| it.text.trim().is_empty())
 }
 
 fn extension(file: &InputFile) -> String {

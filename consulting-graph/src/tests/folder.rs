@@ -75,6 +75,25 @@ fn errors_name_file_and_location() {
         &[file("a.csv", "item,FY2024\nrevenue,1,234\n")],
         "a.csv:2: the row has 2 values, but the header only 1; put values that contain commas in quotes",
     );
+    check_error(
+        &[file("a.csv", "item\tFY2024\nrevenue\t5\n")],
+        "a.csv:1: the header has one cell; separate the periods with commas or semicolons, as in `item,FY2024,FY2025`",
+    );
+}
+
+#[test]
+fn files_without_data_are_an_error() {
+    let no_data = "the files contain no figures and no text up to 2026-06-01; add data to them, or choose a later date \
+                   with --as-of";
+    for (name, text) in [
+        ("a.csv", ""),
+        ("a.csv", "item,FY2024\n"),
+        ("a.csv", "item,FY2030\nrevenue,5\n"),
+        ("a.json", "{}"),
+        ("a.md", " \n"),
+    ] {
+        check_error(&[file(name, text)], no_data);
+    }
 }
 
 #[test]

@@ -30,6 +30,11 @@ pub(super) fn read(
             continue;
         };
         let Some(periods) = &periods else {
+            if values.is_empty() {
+                let problem = "the header has one cell; separate the periods with commas or semicolons, as in \
+                               `item,FY2024,FY2025`";
+                return Err(content_error(file, &line, problem));
+            }
             let named: Result<Vec<Period>, _> = values.iter().map(|it| Period::parse(it)).collect();
             periods = Some(named.map_err(|it| content_error(file, &line, it.to_string()))?);
             scale = scale_of(name);

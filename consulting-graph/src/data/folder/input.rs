@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use chrono::NaiveDate;
+
 use super::super::{company::Note, origin::Origin};
 
 /// Maximum file size in bytes. A larger file would not fit into a prompt.
@@ -23,6 +25,10 @@ pub enum FolderError {
     TooLarge { path: PathBuf },
     #[error("no .csv, .json, .md or .txt file in {}; add at least one", .0.display())]
     Empty(PathBuf),
+    #[error(
+        "the files contain no figures and no text up to {0}; add data to them, or choose a later date with --as-of"
+    )]
+    NoData(NaiveDate),
     #[error("{name}:{location}: {problem}")]
     Content { name: String, location: String, problem: String },
 }
