@@ -74,9 +74,10 @@ pub(crate) fn without_spending(report: &Report) -> String {
     report.json()
 }
 
-async fn check_replay(run: &Run, dir: &Path, report: &Report) {
-    let replayed = run.replay(dir, resume_options(), |_| {}).await.unwrap();
-    assert_eq!(replayed.report.json(), report.json());
+async fn check_replay(run: &Run, dir: &Path, report: &Report, injections: &[Injection]) {
+    let replayed = run.replay(dir, resume_options(), |_| {}).await;
+    let replayed = replayed.unwrap_or_else(|error| panic!("{injections:?}: {error}"));
+    assert_eq!(replayed.report.json(), report.json(), "{injections:?}");
 }
 
 /// Returns the result of a run without faults.
@@ -104,7 +105,7 @@ async fn check(injections: Vec<Injection>, clean: &str) -> Result<Report, RunErr
             } else {
                 assert_eq!(without_spending(report), clean, "{injections:?}");
             }
-            check_replay(&run, &folder.path().join("replay"), report).await;
+            check_replay(&run, &folder.path().join("replay"), report, &injections).await;
         }
         Err(error) => {
             let error = error.to_string();
@@ -120,7 +121,8 @@ async fn check(injections: Vec<Injection>, clean: &str) -> Result<Report, RunErr
     // With the short time limits for a provider that hangs, a busy machine may miss an answer.
     let may_miss = injections.iter().any(|it| it.fault.hangs());
     assert!(paid == answered || (may_miss && paid < answered), "{injections:?}: {paid} {answered}");
-    check_replay(&run, &folder.path().join("replay of the recovered run"), &report).await;
+    let replay = folder.path().join("replay of the recovered run");
+    check_replay(&run, &replay, &report, &injections).await;
     first
 }
 
