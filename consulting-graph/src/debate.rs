@@ -30,6 +30,8 @@ pub use state::{LoggedTurn, Participant, SandboxState, SandboxStateUpdate, Terms
 pub(crate) use turn::MAX_SHORTENED;
 use turns::{critic_individual, critic_round_1, dm_respond};
 
+use crate::transcript::Speaker;
+
 /// Name of the debate graph, as registered with the guest agent.
 pub const GRAPH: &str = "debate";
 
@@ -102,12 +104,12 @@ enum AfterCritic {
 /// Selects the node after the critic's turns: normally the answers of the decision makers. If all turns of the critic
 /// failed, the debate is over. It is scored with the completed rounds, or ends if there are none.
 fn after_critic(debate: &SandboxState) -> AfterCritic {
-    if debate.current_round == 0 {
-        AfterCritic::End
-    } else if debate.awaiting_maker().is_empty() {
-        AfterCritic::Score
-    } else {
-        AfterCritic::Answers
+    match debate.turns.last() {
+        None => AfterCritic::End,
+        Some(turn) if turn.entry.role == Speaker::Critic => AfterCritic::Answers,
+        // The decision makers whose turns failed in this round are not asked again: the critic would also be asked
+        // again, and the debate would not end.
+        Some(_) => AfterCritic::Score,
     }
 }
 

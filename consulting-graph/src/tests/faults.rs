@@ -186,6 +186,22 @@ async fn runs_survive_random_faults() {
     assert!(incomplete > ended.len() / 4, "{incomplete} of {}", ended.len());
 }
 
+/// In a debate, some decision makers may have answered when the provider stops, and others not.
+#[tokio::test(flavor = "multi_thread")]
+async fn debates_end_after_whichever_call_the_provider_stops() {
+    let clean = clean().await;
+    let (first, last) = (5, 18);
+    let cases = (first..=last).map(|calls| {
+        let (fault, scope) = (Fault::ServerError, Scope::After(calls));
+        check(vec![Injection { fault, scope, attempts: usize::MAX }], &clean)
+    });
+    let ended: Vec<_> = stream::iter(cases).buffer_unordered(CONCURRENT_RUNS).collect().await;
+    for error in ended.into_iter().filter_map(Result::err) {
+        let error = error.to_string();
+        assert!(error.contains("injected status 500"), "{error}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn permanent_faults_of_one_role_end_as_expected() {
     let clean = clean().await;
