@@ -1,4 +1,4 @@
-//! Mistakes of the first day, and the errors that explain them.
+//! Common mistakes, and the errors that explain them.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::fmt::Display;
@@ -24,7 +24,7 @@ async fn cheer(_: &Chat) -> ChatUpdate {
     Chat::update().mood("happy")
 }
 
-/// Asks, but does not pass the interrupt on with `?`.
+/// Raises an interrupt, but does not propagate its error with `?`.
 async fn confirm(_: &Chat, cx: &Context) -> ChatUpdate {
     let happy = cx.interrupt("Happy?").unwrap_or(false);
     Chat::update().mood(if happy { "happy" } else { "calm" })
@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ann = || Chat { name: "Ann".into(), ..Default::default() };
     let greeter = || StateGraph::<Chat>::new().node(greet).edge(START, greet);
 
-    // A name that no node has, and an edge that is missing.
+    // An edge to a node that does not exist, and a graph without an edge from START.
     show(greeter().edge("greet", "cheeer").node(cheer).compile());
     show(StateGraph::<Chat>::new().node(greet).compile());
     // A node that no edge leads to.
@@ -58,11 +58,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     show(endless.invoke(ann(), ()).await);
     show(graph.thread("ann", ()).run(ann()).await);
 
-    // A node raises an interrupt, but the graph has no checkpointer.
+    // A node raises an interrupt, but does not return its error.
     let silent = StateGraph::<Chat>::new().node(confirm).edge(START, confirm).compile()?;
     show(silent.invoke(ann(), ()).await);
 
-    // A thread gets a whole state twice, or a stop at a node that it does not have.
+    // A thread receives a whole state twice, or should stop before a node that does not exist.
     let thread = greeter().checkpointer(MemorySaver::new()).compile()?.thread("ann", ());
     thread.invoke(ann()).await?;
     show(thread.run(ann()).await);

@@ -53,7 +53,7 @@ pub trait State: Clone + Send + Sync + 'static /* add `#[derive(State)]` to the 
     /// Increase it and add a [`Migrations`](migrate::Migrations) step when you rename a field or change its type.
     const VERSION: u32 = 1;
 
-    /// Whether the fields are part of the program, so that a stored field which the state does not have is a mistake.
+    /// Whether the fields are known at compile time. A stored field that is not among them is then an error.
     const HAS_FIXED_FIELDS: bool = true;
 
     /// Returns the fields in declaration order. All other methods identify a field by its index in this slice.

@@ -15,7 +15,7 @@ use crate::{effects::EffectRecorder, error::NodeError};
 /// Connects a task to the process of its run. Present only in a task that runs in another process.
 pub(crate) struct HostLink {
     recorder: Arc<dyn EffectRecorder>,
-    /// Whether the task needs something that only the process of its run has.
+    /// Whether only the process of the run can execute the task.
     needs_host: AtomicBool,
 }
 
@@ -29,7 +29,7 @@ impl HostLink {
         self.recorder.record_effect(key, result).await
     }
 
-    /// Returns the error with which the task ends, so that the process of its run executes it.
+    /// Returns the error that ends the task here. The process of the run then executes the task itself.
     pub(crate) fn leave_to_host(&self, node: &str) -> NodeError {
         self.needs_host.store(true, Ordering::Relaxed);
         NodeError::terminal(format!(

@@ -138,15 +138,15 @@ impl Frontier {
         self.deferred.iter().chain(&self.released).copied().chain(joined)
     }
 
-    /// Returns whether a node runs in the next step if this frontier lacks tasks that are not done yet. `may_run` returns
-    /// whether one of these tasks is a task of the given node or leads to one before the next step.
+    /// Returns whether a node is certain to run in the next step, although the frontier does not contain the targets of
+    /// tasks that are not done. `may_run` returns whether a node may run before the next step because of these tasks.
     pub(super) fn is_certain(
         &self,
         graph: &Graph,
         node: NodeIdx,
         may_run: impl Fn(NodeIdx) -> bool,
     ) -> bool {
-        // Another run of a source could complete the join in an earlier step, which would then consume it.
+        // If a source may run again first, the join could fire in an earlier step instead.
         let fires = |join: &usize| {
             let sources = &graph.joins[*join].sources;
             self.is_complete(graph, *join) && !sources.iter().any(|it| may_run(*it))

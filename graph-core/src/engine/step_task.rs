@@ -65,7 +65,7 @@ impl StepTask {
     }
 }
 
-/// Whether the loop goes on after a step, or why the graph ended: `Break(None)` if it completed.
+/// Whether the graph continues after a step, or why it ended: `Break(None)` if it completed.
 pub(super) type StepEnd = ControlFlow<Option<Halt>>;
 
 /// Returns the tasks in [task order](PlannedTask::order).

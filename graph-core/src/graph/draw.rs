@@ -24,8 +24,8 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// Draws the graph as a Mermaid flowchart, with subgraphs collapsed: see
     /// [`mermaid_expanded`](Self::mermaid_expanded).
     ///
-    /// Dotted edges are conditional; thick edges belong to joins. The label of a subgraph that runs in another place, such
-    /// as a sandbox, says so.
+    /// Dotted edges are conditional; thick edges belong to joins. The label of a subgraph that runs elsewhere, such as
+    /// in a sandbox, names the place.
     ///
     /// ```
     /// use graph_core::{END, START, State, StateGraph};

@@ -208,8 +208,8 @@ where
     }
 }
 
-// A function that is a target need not be a valid node: `StateGraph::node` checks that. A second check here would report
-// the same mistake once more for each edge and route. Only references to a state must not be taken for payloads.
+// These bounds do not check that the target is a valid node, because `StateGraph::node` does, and a second check would
+// repeat its error for each edge and route. They only exclude references, so that a state is not used as a payload.
 #[diagnostic::do_not_recommend]
 impl<F, P, Fut> AcceptsPayload<P, (P, Fut)> for F
 where

@@ -189,7 +189,7 @@ impl RemoteTask {
         Arc::new(self.context(scope, parent))
     }
 
-    /// Recreates a task that no other task encloses, with the resume values and the effects that it had.
+    /// Recreates a top-level task, with its resume values and effects.
     pub(super) fn into_outermost_context(
         self,
         memory: Option<(Vec<Value>, BTreeMap<String, Value>)>,

@@ -28,7 +28,7 @@ async fn run_with_note(
 }
 
 #[tokio::test]
-async fn edges_lead_to_the_next_step() {
+async fn targets_of_edges_run_in_the_next_step() {
     assert_eq!(run(diamond()).await.0, "1: a | 2: b c | 3: d");
     let uneven = with_nodes(["a", "b", "c"])
         .edge(START, "a")

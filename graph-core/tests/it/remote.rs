@@ -188,10 +188,10 @@ async fn commands_to_the_parent_are_refused_by_default() {
     assert!(error.to_string().contains("`SandboxOptions::allow_parent_commands`"), "{error}");
 }
 
-/// A process that returns a forged end.
+/// A process that returns a forged outcome.
 #[derive(Debug)]
 struct Forger {
-    /// Creates the forged end from the namespace of the subgraph.
+    /// Creates the field `end` of the outcome from the namespace of the subgraph.
     end: fn(&str) -> Value,
     allows_interrupts: bool,
 }
@@ -219,7 +219,7 @@ fn interrupted(count: usize, namespace: &str) -> Value {
 }
 
 #[tokio::test]
-async fn forged_ends_are_refused() {
+async fn forged_outcomes_are_rejected() {
     let cases: [(fn(&str) -> Value, &str); 6] = [
         (|_| interrupted(1, "phone:0"), "sent data of another graph"),
         (|own| interrupted(1, own), "sent data of another graph"),
@@ -238,7 +238,7 @@ async fn forged_ends_are_refused() {
     }
 }
 
-/// Runs a forged graph whose interrupts are denied, and adds the error to the stops.
+/// Runs a subgraph that returns a forged interrupt or stop, which the host denies. Adds the error to the field `stops`.
 async fn run_denied(trip: &Trip, cx: &Context) -> TripUpdate {
     let end: fn(&str) -> Value = match trip.mode.as_str() {
         "before" => |_| json!({ "stopped": "before" }),
@@ -418,7 +418,7 @@ async fn answer_is_not_reused_for_another_interrupt_after_a_guest_dies() {
     }
 }
 
-/// A process that asks about calls of its own tasks and of other tasks.
+/// A process that queries the effect interceptor about calls of its own tasks and of other tasks.
 #[derive(Debug)]
 struct Snoop;
 

@@ -181,7 +181,7 @@ const MODES: [StreamMode; 5] = [
     StreamMode::Tasks,
 ];
 
-/// Runs a job to its end and answers its interrupt. Returns what it showed, and the number of external calls.
+/// Runs a job to its end and answers its interrupt. Returns its observable result, and the number of external calls.
 async fn observe(mode: &str, runner: Option<Arc<Loopback>>) -> (Observed, u32) {
     let calls = runner.as_ref().map(|it| it.calls.clone()).unwrap_or_default();
     let mut options = RunOptions::new().stream_modes(MODES);

@@ -40,8 +40,8 @@ struct KnownTask<'a> {
     output: Option<&'a TaskOutput>,
 }
 
-/// The tasks that are not done, each with the number of its step and its node. Includes tasks that may not be needed,
-/// and deferred nodes that wait, with the first step that could run them.
+/// The tasks that are not done, each with the number of its step and its node. Includes tasks that may never run, and
+/// waiting deferred nodes with the first step that could run them.
 #[derive(Default)]
 struct OpenTasks(Vec<(i64, NodeIdx)>);
 
@@ -56,8 +56,8 @@ impl OpenTasks {
         self.before(step).any(|(open, hops)| declared.reaches(open, node, hops))
     }
 
-    /// Returns the nodes of the open tasks before the step, each with the number of further steps before it. A node
-    /// that is more edges away than that cannot run before the step.
+    /// Returns the nodes of the open tasks in steps before `step`. Each node comes with the number of steps between the
+    /// step of its task and `step`: a node that is more edges away than this number cannot run before `step`.
     fn before(&self, step: i64) -> impl Iterator<Item = (NodeIdx, usize)> {
         let earlier = self.0.iter().filter(move |(open, _)| *open < step);
         earlier.map(move |(open, node)| (*node, usize::try_from(step - 1 - open).unwrap_or(0)))

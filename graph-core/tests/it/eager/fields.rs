@@ -1,4 +1,4 @@
-//! What nodes declare to read and write.
+//! Declared reads and writes of nodes.
 
 use std::sync::{
     Arc,

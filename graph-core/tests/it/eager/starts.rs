@@ -1,4 +1,4 @@
-//! Which tasks run ahead.
+//! Conditions under which tasks run ahead.
 
 use graph_core::{
     Command, Context, Goto, MemorySaver, NodeError, NodeExt, Persistence, RunError, RunOutcome,
