@@ -21,7 +21,7 @@ pub(super) struct Variant {
     pub(super) destination: Destination,
 }
 
-/// Where a variant leads.
+/// The targets of a variant, and how its payload is sent to them.
 pub(super) enum Destination {
     /// Goes to all of the targets, without a payload.
     Goto(Vec<Target>),

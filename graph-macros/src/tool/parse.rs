@@ -29,7 +29,7 @@ pub(super) struct Parameter {
     pub(super) source: Source,
 }
 
-/// Where the value of a parameter comes from.
+/// The source of a parameter's value.
 pub(super) enum Source {
     /// The model.
     Model,

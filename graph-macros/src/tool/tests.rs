@@ -37,7 +37,7 @@ fn function_becomes_a_constructor_of_a_tool() {
 }
 
 #[test]
-fn invalid_functions_are_explained() {
+fn invalid_functions_are_rejected() {
     assert!(error(quote! { #[doc = "x"] fn f() {} }).contains("a tool must be async"));
     assert!(error(quote! { async fn f() {} }).contains("needs a description"));
     assert!(error(quote! { #[doc = "x"] async fn f<T>(a: T) {} }).contains("cannot be generic"));
