@@ -56,7 +56,7 @@ pub(super) fn hint(error: &rusqlite::Error) -> &'static str {
             "; another process has locked the database: wait for it, or raise `busy_timeout`"
         }
         Some(ErrorCode::NotADatabase) => "; the file is not a SQLite database: choose another file",
-        Some(ErrorCode::ReadOnly) => "; the file or its directory is read-only",
+        Some(ErrorCode::ReadOnly) => "; the file or its directory is read-only: make both writable",
         Some(ErrorCode::CannotOpen) => "; check that its directory exists and is writable",
         Some(ErrorCode::DatabaseCorrupt) => DAMAGED,
         Some(_) => "",

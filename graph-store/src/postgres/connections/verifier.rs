@@ -1,4 +1,4 @@
-//! Checks the certificate of the server as `sslmode` demands.
+//! Checks the certificate of the server as `sslmode` requires.
 
 use rustls::{
     CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
@@ -14,13 +14,13 @@ use rustls::{
 /// The certificates of a file.
 #[derive(Debug)]
 pub(super) struct TrustedCertificates {
-    /// The certificates as authorities that issue others.
+    /// The certificates, as authorities that issue other certificates.
     pub(super) roots: RootCertStore,
     /// The certificates themselves, one of which may be that of the server.
     pub(super) certificates: Vec<CertificateDer<'static>>,
 }
 
-/// Checks what the modes of PostgreSQL demand, which is less than rustls checks on its own.
+/// Performs the checks that the mode of PostgreSQL requires. They are fewer than the default checks of rustls.
 #[derive(Debug)]
 pub(super) struct CertificateVerifier {
     /// If `None`, any certificate is accepted, including one that webpki cannot parse.
