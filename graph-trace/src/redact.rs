@@ -69,7 +69,7 @@ impl Redactions {
     pub fn path(mut self, path: &str, replacement: impl Into<String>) -> Self {
         let Some(segments) = parse_path(path) else {
             panic!(
-                "invalid path `{path}`; valid paths are `messages[*].id`, `drafts[0].text` or `**.token`"
+                "invalid path `{path}`; valid paths look like `messages[*].id`, `drafts[0].text` or `**.token`"
             );
         };
         self.rules.push(Rule::Path(segments, replacement.into()));

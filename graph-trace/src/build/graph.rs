@@ -122,8 +122,8 @@ impl GraphBuilder {
         let last = self.last_checkpoint.replace(number);
         let resumes = match last {
             None => has_early_state,
-            // A graph in another process resumes in a new process if the first one dies. The enclosing task is not
-            // started again. Until the graph starts a task, later steps may be left from an earlier generation.
+            // If the process of a subgraph dies, the subgraph resumes in a new process, without a start event of the
+            // enclosing task. Until the subgraph starts a task, its later steps may belong to an earlier generation.
             Some(last) => !self.is_resuming && (last >= number || has_next_state),
         };
         if !resumes {
