@@ -28,7 +28,7 @@ checks! {
         expect_result(vec![extend(&[3, 1]), extend(&[2]), extend(&[1])], Some(json!([3, 1, 2, 1]))),
     "changes: extend appends to a value that was set" =>
         expect_result(vec![Change::Set(json!([1])), extend(&[2])], Some(json!([1, 2]))),
-    "changes: extend by no items creates an empty list" => expect_result(vec![extend(&[])], Some(json!([]))),
+    "changes: extend with no items creates an empty list" => expect_result(vec![extend(&[])], Some(json!([]))),
     "changes: an appended list is one item" => expect_result(
         vec![extend(&[1]), Change::Extend(vec![json!([2, 3])])],
         Some(json!([1, [2, 3]]))
