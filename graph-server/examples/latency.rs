@@ -25,8 +25,9 @@ use tokio::net::TcpListener;
 
 /// Number of runs whose first event is measured.
 const STREAMS: usize = 200;
-/// Number of runs that are executed to measure the throughput, and how many of them at the same time.
+/// Number of runs that are executed to measure the throughput.
 const RUNS: usize = 1000;
+/// Number of these runs that execute at the same time.
 const CONCURRENT: usize = 20;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -110,7 +110,7 @@ pub(super) async fn add_authorizer(
     next.run(request).await
 }
 
-/// Calls the authorizer, if there is one. Returns the objects that the request sees. `view` are those that it sees
+/// Calls the authorizer, if there is one, and returns the view of the request. `view` is the view that the request has
 /// without an authorizer.
 async fn authorize(parts: &Parts, client: &Client, view: View) -> ApiResult<View> {
     let Some(Authorization { authorizer, body }) = parts.extensions.get::<Authorization>() else {
@@ -160,9 +160,10 @@ async fn authorize(parts: &Parts, client: &Client, view: View) -> ApiResult<View
         Ok([Decision::AllowAs(owner)]) => Ok(View::of_owner(&owner)),
         Ok([Decision::AllowWhere(entries)]) => Ok(view.requiring(entries, required)),
         Ok([Decision::AllowNamespace(namespace)]) => Ok(view.in_namespace(namespace)),
-        // The handler of a request has one view.
+        // A handler has only one view, so all decisions about a request must be equal.
         Ok([Decision::Deny(_)]) | Err(_) => Err(ApiError::forbidden(
-            "this server allows no request that accesses objects of several owners or with different metadata",
+            "the authorizer returned different decisions for parts of this request; send the parts as separate \
+             requests",
         )),
     }
 }

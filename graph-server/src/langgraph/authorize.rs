@@ -54,7 +54,7 @@ pub struct AccessRequest<'a> {
     pub client: &'a Client,
     /// Kind of objects that the request accesses.
     pub resource: Resource,
-    /// What the request does with them.
+    /// Action of the request on these objects.
     pub action: Action,
     /// Path of the request, with its query parameters.
     pub uri: &'a str,
@@ -93,7 +93,7 @@ pub enum Resource {
     Metrics,
 }
 
-/// What a request does.
+/// An action of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Action {

@@ -22,12 +22,12 @@ impl Database {
         Self { documents, view: View::default() }
     }
 
-    /// Returns the same database as another client sees it.
+    /// Returns a handle to the same database for a client with another view.
     pub(super) fn with_view(&self, view: View) -> Self {
         Self { documents: self.documents.clone(), view }
     }
 
-    /// Returns what the client of this database sees.
+    /// Returns the view of the client that uses this database.
     pub(super) fn view(&self) -> &View {
         &self.view
     }
@@ -39,8 +39,8 @@ impl Database {
         self.documents.put(row, self.view.change_filter::<T>()).await
     }
 
-    /// Stores a new document, and `second` like [`Self::put`], both or none. Does nothing if the id of the new document is
-    /// in use. Returns whether they were stored.
+    /// Stores a new document and, as [`put`](Self::put) does, the document `second`, in one transaction. Stores neither
+    /// if the id of the new document is in use. Returns whether they were stored.
     pub(super) async fn add<A: Document, B: Document>(
         &self,
         new: &A,
@@ -57,7 +57,8 @@ impl Database {
         self.documents.replace(to_row(document, None)?, &read, None).await
     }
 
-    /// Replaces a document like [`Self::replace`], and stores `added`, which belongs to the same owner, both or none.
+    /// Replaces a document as [`replace`](Self::replace) does, and stores `added` for the same owner, in one
+    /// transaction.
     pub(super) async fn replace_and_add<T: Document, A: Document>(
         &self,
         document: &T,
@@ -178,11 +179,11 @@ mod tests {
             if round % 2 == 0 {
                 client.delete::<Thread>(&id).await.unwrap();
             } else {
-                // Fails if the thread was moved before.
+                // Fails if the thread has already been moved.
                 let _ = client.put(&thread).await;
             }
             moving.await.unwrap().unwrap();
-            // The client did nothing after the thread was moved.
+            // The client changed nothing after the thread was moved.
             assert_eq!(database.get::<Thread>(&id).await.unwrap(), Some(moved));
         }
     }

@@ -14,11 +14,11 @@ use super::{
     operations::find_operation,
 };
 
-/// Access that all commands of the event protocol need together. A WebSocket can carry every command.
+/// The access that covers every command of the event protocol. A WebSocket needs it, because it can carry any command.
 const ALL_COMMANDS: &[(Resource, Action)] = &[(Threads, Read), (Threads, Update), (Runs, Create)];
 
-/// Returns the access that a request needs. Some requests need more if their `body` is unknown, which is null then.
-/// Returns an empty list for a request that no route answers.
+/// Returns the access that a request needs, or an empty list if no route answers the request. A null `body` means that
+/// the body is unknown; the result then covers every possible body.
 pub(super) fn required_access(
     method: &Method,
     uri: &Uri,

@@ -15,7 +15,7 @@ pub(super) enum StoreArea {
     /// The namespaces that start with this label. The client does not see the label: it is added to requests and removed
     /// from responses.
     Below(String),
-    /// This namespace, instead of the one that the request names.
+    /// Only this namespace, which replaces the namespace in the request.
     Namespace(Arc<[String]>),
 }
 
@@ -25,7 +25,7 @@ impl StoreArea {
         Self::Below(format!("owner:{}", escape(owner)))
     }
 
-    /// Returns the area of the clients with the same entries.
+    /// Returns the area that clients share if an authorizer requires the same metadata entries of them.
     pub(super) fn of_entries(entries: &Map<String, Value>) -> Self {
         let mut entries = Value::Object(entries.clone());
         entries.sort_all_objects();

@@ -33,11 +33,11 @@ use crate::{
 /// Time for which the operator's request is expected to wait.
 const WAIT: Duration = Duration::from_millis(300);
 
-/// Stops the next change of a checkpointer.
+/// Pauses the next change of a checkpointer.
 #[derive(Debug)]
 struct StopChange {
     stops: AtomicBool,
-    /// Receives what continues the change.
+    /// Sends the sender that resumes the paused change.
     stopped: mpsc::UnboundedSender<oneshot::Sender<()>>,
 }
 
@@ -45,9 +45,9 @@ struct StopChange {
 impl WriteHook for StopChange {
     async fn before_change(&self) {
         if self.stops.swap(false, Ordering::AcqRel) {
-            let (go_on, continued) = oneshot::channel();
-            self.stopped.send(go_on).unwrap();
-            continued.await.unwrap();
+            let (resume, resumed) = oneshot::channel();
+            self.stopped.send(resume).unwrap();
+            resumed.await.unwrap();
         }
     }
 }
@@ -81,12 +81,12 @@ async fn a_thread_is_moved_after_the_requests_of_clients_that_see_it() {
         };
         saver.hook().stops.store(true, Ordering::Release);
         let moving = async {
-            let go_on = changes.recv().await.unwrap();
+            let resume = changes.recv().await.unwrap();
             let team = json!({ "metadata": { "team": "west" } });
             let mut moving = pin!(operator.send(Method::PATCH, &thread, team));
             let early = timeout(WAIT, moving.as_mut()).await;
             assert!(early.is_err(), "{request}: the thread was moved during the request");
-            go_on.send(()).unwrap();
+            resume.send(()).unwrap();
             moving.await.0
         };
         let ((status, answer), moved) = tokio::join!(ada.post(&path, body), moving);

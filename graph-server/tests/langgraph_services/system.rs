@@ -82,14 +82,14 @@ async fn edits_are_part_of_the_stream_of_a_thread() {
     server.post(&format!("/threads/{thread}/runs/wait"), &run).await;
     let path = format!("/threads/{thread}/stream?stream_modes=state_update");
     let mut stream = server.request(Method::GET, &path).send().await.unwrap();
-    // The stream is open, so the edit is part of it.
+    // The stream is open before the edit, so it contains the edit.
     let edit = json!({ "values": { "value": "edited" } });
     assert_eq!(server.post(&format!("/threads/{thread}/state"), &edit).await.0, 200);
     let mut text = String::new();
     while !text.contains("\r\n\r\n") {
         let chunk = stream.chunk().await.unwrap().unwrap();
         text.push_str(&String::from_utf8_lossy(&chunk));
-        // The stream contains them if nothing happens for a while.
+        // An idle stream contains heartbeats.
         text = text.replace(": heartbeat\r\n\r\n", "");
     }
     assert!(text.starts_with("event: state_update\r\n"), "{text}");

@@ -24,7 +24,7 @@ impl Manager {
         run: &Run,
         new_thread: Thread,
     ) -> ApiResult<Arc<LiveRun>> {
-        // It is declared before `created`, so it is dropped after it.
+        // Declared before `created`, and therefore dropped after `created`.
         let mut unstored = UnstoredRun { manager: self, run: run.run_id, is_stored: false };
         let (mut new_thread, mut created) = (Some(new_thread), None);
         let mut cancelled = Vec::new();
@@ -62,7 +62,7 @@ impl Manager {
         created.ok_or_else(|| ApiError::internal("the run was not created"))
     }
 
-    /// Cancels those of the runs that this process executes.
+    /// Cancels the given runs, except those that this process does not have in memory.
     fn cancel_here(&self, runs: &[Uuid], cancellation: &Cancellation) {
         let live_runs = self.lock();
         let live = runs.iter().filter_map(|it| live_runs.live.get(it));
@@ -137,13 +137,13 @@ mod tests {
         let thread = new_thread();
         let run = new_run(thread.thread_id);
         let mut creating = Box::pin(manager.create(&run, thread));
-        while manager.known(run.run_id).is_none() {
+        while manager.find_or_abandon(run.run_id).is_none() {
             let is_pending =
                 poll_fn(|cx| Poll::Ready(creating.as_mut().poll(cx).is_pending())).await;
             assert!(is_pending, "the run is in memory before it is stored");
             tokio::task::yield_now().await;
         }
         drop(creating);
-        assert!(manager.known(run.run_id).is_none());
+        assert!(manager.find_or_abandon(run.run_id).is_none());
     }
 }

@@ -134,7 +134,7 @@ impl Manager {
 
     /// Returns a claimed run, ready to be executed by this process.
     async fn live_claimed(&self, claim: &Claim, run: &Run) -> ApiResult<Arc<LiveRun>> {
-        let mut found = self.known(claim.run);
+        let mut found = self.find_or_abandon(claim.run);
         // The lease on an execution in this process has expired, and this process has claimed the run again.
         if let Some(earlier) = found.take_if(|it| it.is_executing() && !it.has_ended()) {
             self.abandon(&earlier);

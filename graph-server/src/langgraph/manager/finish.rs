@@ -30,7 +30,7 @@ impl Manager {
         }
         let refreshed = self.refresh_thread(claim.thread, Some(claim.run), Some(error.clone()));
         if refreshed.await.is_err() {
-            // The state of the thread may be what cannot be read.
+            // The run may have failed because the state of its thread cannot be read.
             let set_error = |thread: &mut Thread| {
                 thread.status = ThreadStatus::Error;
                 thread.error = Some(error.clone());

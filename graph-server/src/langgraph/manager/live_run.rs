@@ -30,7 +30,7 @@ pub(in crate::langgraph) struct LiveRun {
     /// Owner of the run.
     pub(super) owner: Option<String>,
     pub(in crate::langgraph) buffer: Arc<EventBuffer>,
-    /// Events that the request to create the run selected.
+    /// Events selected by the request that created the run.
     pub(in crate::langgraph) selection: Selection,
     pub(super) control: RunControl,
     /// Number of this process's claim on the run plus one, or 0 if this process has not claimed the run.

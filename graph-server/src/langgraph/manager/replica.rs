@@ -34,8 +34,9 @@ impl Manager {
         });
     }
 
-    /// Returns a run as this process knows it. Abandons it instead if this process has lost its claim.
-    pub(super) fn known(&self, run: Uuid) -> Option<Arc<LiveRun>> {
+    /// Returns a run that this process has in memory. If this process has lost its claim on an active run, abandons the
+    /// run and returns `None`.
+    pub(super) fn find_or_abandon(&self, run: Uuid) -> Option<Arc<LiveRun>> {
         let live = self.lock().live.get(&run).cloned()?;
         if live.is_lost() && !live.has_ended() {
             self.abandon(&live);
@@ -126,7 +127,7 @@ impl Manager {
     /// Reads the events that another replica has announced, in a separate task.
     fn follow_soon(self: &Arc<Self>, run: Uuid) {
         self.lock().remove_unused(run);
-        let live = self.known(run);
+        let live = self.find_or_abandon(run);
         let Some(live) = live.filter(|it| !it.is_executing() && !it.has_ended()) else { return };
         if live.is_stale.swap(true, Ordering::AcqRel) {
             return;

@@ -15,7 +15,7 @@ use crate::langgraph::{
 impl Manager {
     /// Returns a run whose events can be read: it is active, or its events are in memory or stored.
     pub(super) async fn live_stored(&self, run: Uuid) -> ApiResult<Option<Arc<LiveRun>>> {
-        if let Some(live) = self.known(run) {
+        if let Some(live) = self.find_or_abandon(run) {
             self.follow_run(&live).await?;
             return Ok(Some(live));
         }

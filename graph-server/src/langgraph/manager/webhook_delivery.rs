@@ -105,8 +105,8 @@ impl Manager {
         Ok(leased.iter().filter_map(|it| (it.lease_until - now).to_std().ok()).min())
     }
 
-    /// Delivers the webhooks of an earlier process, which has ended, although its leases have not. Must be called before
-    /// a run can end in this process.
+    /// Delivers the webhooks of an earlier process that has ended, without waiting for its leases to expire. Must be
+    /// called before a run can end in this process.
     pub(super) fn take_over_webhooks(&self) {
         let (manager, leases) = (self.clone(), lease_after(Duration::ZERO));
         tokio::spawn(async move {

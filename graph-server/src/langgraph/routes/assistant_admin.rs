@@ -139,7 +139,8 @@ async fn update(
             return Ok(Json(changed));
         }
     }
-    Err(ApiError::conflict("other requests change the assistant at the same time; try again"))
+    let detail = format!("other requests are changing assistant {id}; try again");
+    Err(ApiError::conflict(detail))
 }
 
 impl UpdateAssistant {

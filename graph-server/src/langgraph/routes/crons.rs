@@ -186,7 +186,8 @@ async fn update(
             return Ok(Json(changed));
         }
     }
-    Err(ApiError::conflict("other requests change the cron at the same time; try again"))
+    let detail = format!("other requests are changing cron {id}; try again");
+    Err(ApiError::conflict(detail))
 }
 
 async fn delete(Access(manager): Access, Path(id): Path<String>) -> ApiResult<StatusCode> {

@@ -106,7 +106,7 @@ pub(super) fn address(run: &Run) -> String {
     format!("/threads/{}/runs/{}", run.thread_id, run.run_id)
 }
 
-/// Returns the events that the request to create the run selected.
+/// Returns the events selected by the request that created the run.
 pub(super) fn selection(run: &Run) -> Selection {
     Selection { modes: run.kwargs.stream_mode.clone(), subgraphs: run.kwargs.subgraphs }
 }

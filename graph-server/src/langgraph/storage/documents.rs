@@ -78,12 +78,12 @@ pub(in crate::langgraph) trait Documents: fmt::Debug + Send + Sync {
     /// Stores a document, replacing an earlier one with the same kind and id. Fails if the filter excludes that one.
     async fn put(&self, row: Row, filter: Filter<'_>) -> ApiResult<()>;
 
-    /// Stores a document, and `second` like [`Self::put`], both or none. Does nothing if a document with the kind and id
-    /// of the first exists. Returns whether they were stored.
+    /// Stores the document `first` and, as [`put`](Self::put) does, the document `second`, in one transaction. Stores
+    /// neither if a document with the kind and id of `first` exists. Returns whether they were stored.
     async fn add(&self, first: Row, second: Row, filter: Filter<'_>) -> ApiResult<bool>;
 
-    /// Replaces the content of a document and stores `added`, if the content still is `expected`. Returns whether it was
-    /// replaced.
+    /// Replaces the content of a document and stores `added`, if the content is still `expected`. Returns whether it
+    /// was replaced.
     async fn replace(&self, row: Row, expected: &str, added: Option<Row>) -> ApiResult<bool>;
 
     /// Returns the content of a document.

@@ -18,7 +18,7 @@ pub(in crate::langgraph) struct ActiveRun {
     pub(in crate::langgraph) owner: Option<String>,
     /// Whether a process executes the run.
     pub(in crate::langgraph) started: bool,
-    /// Whether the start time of the run has come.
+    /// Whether the start time of the run has been reached.
     pub(in crate::langgraph) due: bool,
 }
 

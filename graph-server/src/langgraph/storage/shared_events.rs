@@ -1,4 +1,4 @@
-//! Stored events of runs, and what replicas share besides them.
+//! Stored events of runs, and the notices and leases that replicas share.
 
 use std::{fmt, time::Duration};
 

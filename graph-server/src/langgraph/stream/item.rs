@@ -74,7 +74,7 @@ pub(in crate::langgraph) struct Origin {
     pub(in crate::langgraph) task: String,
 }
 
-/// Facts about a run that are part of its events.
+/// Properties of a run that its events contain.
 #[derive(Debug)]
 pub(in crate::langgraph) struct RunFacts {
     pub(in crate::langgraph) run: Uuid,

@@ -20,7 +20,8 @@ pub(in crate::langgraph) fn writes_json(writes: &[FieldWrite]) -> Value {
     complete_fields(writes_to_json(writes))
 }
 
-/// Encodes what started a task: `payload_index` is the index of the payload that was sent to the node, if there is one.
+/// Encodes the path of a task, which says whether an edge or a payload started it. `payload_index` is the index of the
+/// payload, if the task has one.
 pub(in crate::langgraph) fn task_path(node: &str, payload_index: Option<u32>) -> Value {
     match payload_index {
         Some(index) => json!(["__pregel_push", index, false]),

@@ -8,7 +8,7 @@ export const load = createRequire(path.join(path.resolve(process.env.GRAPH_CLIEN
 
 export const URL = process.env.GRAPH_SERVER_URL.replace(/\/$/, "");
 
-/** Declares a case with bounded time. `fault` says why LangGraph's own server fails it. */
+/** Declares a case with a time limit. `fault` says why LangGraph's own server fails it. */
 export function check(name, run, fault) {
   const isExpectedToFail = process.env.GRAPH_SERVER_IS_LANGGRAPH === "1" && fault;
   test(name, { timeout: 600_000, todo: isExpectedToFail || false }, run);
@@ -43,7 +43,7 @@ export async function collect(stream) {
 /** Returns the data of all events of one name. */
 export const dataOf = (parts, event) => parts.filter((it) => it.event === event).map((it) => it.data);
 
-/** Calls `probe` until it returns something true, and returns that. */
+/** Calls `probe` until it returns a truthy value, and returns this value. */
 export async function until(probe, seconds = 240) {
   const deadline = Date.now() + 1000 * seconds;
   for (;;) {

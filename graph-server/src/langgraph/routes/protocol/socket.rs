@@ -178,7 +178,7 @@ impl Connection {
         Ok(json!({ "subscription_id": id }))
     }
 
-    /// Fails if the connection would have too many subscriptions with further ones.
+    /// Fails if `further` new subscriptions would exceed the limit of the connection.
     fn check_room(&self, further: usize) -> CommandResult<()> {
         match self.events.n_subscriptions() + further {
             ..=MAX_SUBSCRIPTIONS => Ok(()),

@@ -133,7 +133,10 @@ fn message(message: &Value) -> ApiResult<Value> {
         Some("user") => "human",
         Some("system") => "system",
         _ => {
-            let detail = format!("unknown role {} of a message", message["role"]);
+            let detail = format!(
+                "role {} of a message is not supported; use `user`, `system` or `assistant`",
+                message["role"]
+            );
             return Err(ApiError::invalid(detail));
         }
     };

@@ -26,7 +26,7 @@ fn put_statement() -> String {
     )
 }
 
-/// Stores a document in a transaction. Fails if the filter excludes the stored document.
+/// Stores a document in a transaction. Fails if the filter excludes the existing document.
 pub(super) async fn put(
     transaction: &Transaction<'_>,
     row: &Row,

@@ -50,14 +50,15 @@ pub(super) fn equal(field: &str, value: &Value) -> Value {
     json!({ "field": field, "entries": value, "lists": [], "wanted": true })
 }
 
-/// Returns the condition that a field contains all entries of `filter`, or that it does not.
+/// Returns the condition that a field contains all entries of `filter`. If `wanted` is false, returns the opposite
+/// condition.
 pub(super) fn condition(field: &str, filter: &Map<String, Value>, wanted: bool) -> Value {
     let mut lists = Vec::new();
     add_lists(filter, &[], &mut lists);
     json!({ "field": field, "entries": filter, "lists": lists, "wanted": wanted })
 }
 
-/// Adds the lists inside a filter and the objects in it, with their paths in the field.
+/// Adds the lists in a filter and in its nested objects, with their paths in the field.
 fn add_lists(filter: &Map<String, Value>, path: &[&str], lists: &mut Vec<Value>) {
     for (key, value) in filter {
         let path = [path, &[key.as_str()]].concat();

@@ -96,7 +96,7 @@ fn metadata_of(filter: Filter<'_>) -> Option<String> {
     filter.metadata.map(|it| json!(it).to_string())
 }
 
-/// Stores a document like [`Documents::put`]. Returns `false` if the filter excludes the stored document.
+/// Stores a document as [`Documents::put`] does. Returns `false` if the filter excludes the existing document.
 pub(super) fn put(
     connection: &Connection,
     row: &Row,

@@ -80,7 +80,12 @@ pub(in crate::langgraph) fn from_ag_ui(message: &Value) -> Result<Option<Value>,
             json!("tool")
         }
         Some("activity" | "reasoning") => return Ok(None),
-        _ => return Err(format!("unknown role {} of a message", message["role"])),
+        _ => {
+            return Err(format!(
+                "role {} of a message is not supported; use a role of AG-UI, such as `user`",
+                message["role"]
+            ));
+        }
     };
     Ok(Some(converted))
 }
