@@ -46,13 +46,13 @@ impl Client {
         Self { store, scheduler: Arc::new(scheduler) }
     }
 
-    /// Starts a run. It waits until all earlier runs of its thread have ended or wait for an answer or a time.
+    /// Starts a run. The run stays queued until each earlier run of its thread has ended, is interrupted or sleeps.
     ///
     /// Calling this again with the same request has no further effect. A client that does not know whether its call
     /// succeeded can therefore repeat it.
     pub async fn start(&self, request: &StartRun) -> Result<RunInfo, ClusterError> {
         let run = self.store.insert_run(request, self.scheduler.name()).await?;
-        // The later legs of an existing run are submitted when they are queued. They may have to wait for a timer.
+        // A later leg of an existing run was submitted when it was queued, possibly with the delay of a timer.
         if run.leg == 0 {
             self.submit_if_queued(&run, request.delay).await?;
         }
@@ -147,7 +147,7 @@ impl Client {
         }
     }
 
-    /// Reads the events of a run from a position on. To continue after an event, pass its `seq + 1`.
+    /// Reads the events of a run, starting at position `from`. To continue after an event, pass its `seq + 1`.
     pub fn events(&self, run: impl Into<String>, from: i64) -> Events {
         Events {
             store: self.store.clone(),

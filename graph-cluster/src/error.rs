@@ -105,7 +105,7 @@ pub enum ClusterError {
         worker: String,
     },
     /// The tenant of the run has reached its limit.
-    #[error("run `{0}` must wait: its tenant has reached its limit of running runs")]
+    #[error("run `{0}` must wait: its tenant has reached its limit of concurrent runs")]
     TenantBusy(String),
     /// The run is queued or executing, so it cannot be deleted.
     #[error(

@@ -1,7 +1,7 @@
 //! Versions of graphs, as runs, tasks and workers store them.
 
-/// The versions of runs that a worker claims, as columns: a run of `graphs[i]` with the version `versions[i]`, or without
-/// a version if the run has not started, gets the version `targets[i]`.
+/// The versions of runs that a worker claims, as columns. A run of `graphs[i]` with the version `versions[i]` is
+/// executed with the version `targets[i]`. A run that has not started has no version, so its `versions[i]` is `None`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServedVersions {
     pub(crate) graphs: Vec<String>,
@@ -10,8 +10,8 @@ pub(crate) struct ServedVersions {
 }
 
 impl ServedVersions {
-    /// Returns names of the versions as the status of the cluster compares them: the name of the graph for runs that have
-    /// not started, and otherwise `graph@version`.
+    /// Returns the names by which the status of the cluster identifies these versions: `graph` for runs that have not
+    /// started, and `graph@version` for all others.
     pub(crate) fn names(&self) -> Vec<String> {
         let name = |(graph, version): (&String, &Option<String>)| match version {
             None => graph.clone(),

@@ -155,7 +155,7 @@ impl GraphRegistry {
         Ok(Self { graphs, served })
     }
 
-    /// Returns the graph with a key.
+    /// Returns the graph with this [key](graph_key).
     pub(crate) fn find(&self, key: &str) -> Option<&dyn AnyGraph> {
         self.graphs.get(key).map(|it| &*it.graph)
     }

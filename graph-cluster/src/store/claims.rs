@@ -143,7 +143,8 @@ impl RunStore {
         }
     }
 
-    /// Fails if the leg of a ticket is active: then the worker could not claim it, because it does not serve its version.
+    /// Fails if the leg of a ticket is active. In that case, the worker could not claim the leg because it does not
+    /// serve the run's version.
     #[cfg(feature = "restate")]
     async fn check_served(
         &self,

@@ -113,7 +113,7 @@ impl RunStore {
         Ok(self.query_opt(insert, &[run, &claim.fence, &first_seq, &bodies]).await?.is_some())
     }
 
-    /// Reads events of a run from a position on.
+    /// Reads events of a run, starting at position `from`.
     pub(crate) async fn read_events(
         &self,
         run: &str,

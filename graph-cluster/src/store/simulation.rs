@@ -112,7 +112,7 @@ impl<'a> Simulation<'a> {
         self.end_all_active().await
     }
 
-    /// Lets all leases expire and one worker claim and end everything that is active.
+    /// Lets all leases expire. One worker then claims and ends all active runs and tasks.
     async fn end_all_active(&mut self) -> Result<(), Violation> {
         self.workers = Default::default();
         self.advance(LEASE * 2).await;

@@ -23,17 +23,17 @@ pub struct ClusterStatus {
 pub struct WorkerStatus {
     /// Id of the worker.
     pub id: String,
-    /// Graphs that it executes, as `name` or `name@version`.
+    /// Graphs that the worker executes, as `name` or `name@version`.
     pub graphs: Vec<String>,
-    /// Pools that it serves.
+    /// Pools that the worker serves.
     pub pools: Vec<String>,
-    /// Number of tasks that it executes for runs of any worker.
+    /// Number of spread tasks that the worker executes, for runs of any worker.
     pub tasks: i64,
-    /// Whether it shuts down and claims no further runs.
+    /// Whether the worker is shutting down and claims no further runs.
     pub draining: bool,
-    /// Milliseconds since its last report.
+    /// Milliseconds since the last report of the worker.
     pub seen_ms_ago: i64,
-    /// Runs that it executes.
+    /// Runs that the worker executes.
     pub runs: Vec<WorkerRun>,
 }
 
@@ -52,12 +52,12 @@ pub struct WorkerRun {
     pub running_ms: i64,
 }
 
-/// Properties of a worker that it reports.
+/// The properties that a worker reports.
 pub(crate) struct WorkerReport<'a> {
     pub(crate) id: &'a str,
-    /// Keys of the graphs that it executes.
+    /// Keys of the graphs that the worker executes.
     pub(crate) graphs: &'a [String],
-    /// Versions of runs that it claims.
+    /// Versions of runs that the worker claims.
     pub(crate) served: &'a [String],
     pub(crate) pools: &'a [String],
 }

@@ -66,13 +66,15 @@ pub(crate) struct TaskFilter<'a> {
     pub(crate) active: &'a [&'a TaskClaim],
 }
 
-/// A message of a task: its position and its body.
+/// A message of a task: the id of the task, the position and the body.
 pub(crate) type StoredMessage = (String, i64, String);
 
 impl RunStore {
-    /// Posts tasks of the current step of a claimed run, and deletes the tasks of earlier steps. Tasks that are posted
-    /// already stay as they are, unless another version of the graph has posted them and they have not ended: these start
-    /// again with the new input, and keep their recorded effects. Returns `false` if another worker has claimed the run.
+    /// Posts tasks of the current step of a claimed run, and deletes the tasks of earlier steps. Returns `false` if
+    /// another worker has claimed the run.
+    ///
+    /// Tasks that have already been posted do not change, with one exception: a task that another version of the graph
+    /// has posted, and that has not ended, starts again with the new input. Its recorded effects are kept.
     pub(crate) async fn post_tasks(
         &self,
         claim: &Claim,
@@ -118,8 +120,8 @@ impl RunStore {
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
-    /// Returns messages of tasks, each from a position on, in the order of the positions of each task. Returns whether
-    /// there may be more.
+    /// Returns messages of tasks, ordered by task and position. `positions` contains the first position for each task.
+    /// Also returns whether there may be more messages.
     pub(crate) async fn read_messages(
         &self,
         run: &str,
@@ -136,9 +138,9 @@ impl RunStore {
         Ok((rows.iter().map(message).collect::<Result<_, ClusterError>>()?, is_full))
     }
 
-    /// Claims up to `limit` tasks that no worker executes, but not more than the worker's share: each task that has not
-    /// ended counts equally for all workers that can execute it and have reported within ten seconds. Tasks of the
-    /// worker's pools come first, because fewer workers can execute them.
+    /// Claims up to `limit` tasks that no worker executes, but not more than the worker's fair share. To compute the
+    /// share, the unfinished tasks are divided equally among the workers that can execute them and have reported within
+    /// ten seconds. Tasks of the worker's pools come first, because fewer workers can execute them.
     pub(crate) async fn claim_tasks(
         &self,
         filter: &TaskFilter<'_>,

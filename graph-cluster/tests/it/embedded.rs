@@ -23,7 +23,7 @@ struct Reading {
     times: Vec<u64>,
 }
 
-/// Sends events and draws journaled times in turn.
+/// Alternately sends events and reads the journaled clock.
 async fn read_clock(_: &Reading, cx: &Context) -> Result<ReadingUpdate, NodeError> {
     let mut times = Vec::new();
     for number in 0..EVENTS {

@@ -22,7 +22,7 @@ pub(crate) struct HaProxy {
 #[derive(Default)]
 struct State {
     workers: Vec<SocketAddr>,
-    /// A shell that ends the program when its standard input is closed, even if this process is killed.
+    /// A shell that runs HAProxy and kills it when the pipe from this process closes, even if this process is killed.
     guard: Option<Child>,
 }
 
@@ -96,6 +96,6 @@ impl Drop for HaProxy {
 
 fn end(guard: &mut Child) {
     drop(guard.stdin.take());
-    // The shell is a child of this process.
+    // Waiting cannot fail, because the shell is a child of this process.
     let _ = guard.wait();
 }
