@@ -107,7 +107,7 @@ test("a run cut short by its budget resumes with a larger one", { timeout: 1_800
   await dialog.getByLabel("Token limit").fill("9000000");
   await checkBoth(page, "resume-complete");
   await dialog.getByRole("button", { name: "Resume" }).click();
-  // A page that does not see the run active keeps showing its results.
+  // If the run ends before the page detects that it was active, the page keeps showing the results.
   const view = page.getByText("The run is complete: view the results");
   const results = page.getByRole("heading", { name: "Other moves (12)" });
   await view.or(results).first().waitFor();

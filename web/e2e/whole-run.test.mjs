@@ -35,7 +35,7 @@ test("a complete run survives a reload", { timeout: 1_800_000 }, async () => {
   const before = await scored();
   await page.reload();
   await page.getByRole("button", { name: /rank 1, \d+ of 120 points/ }).waitFor();
-  // The page receives the events of the run again, a few at a time.
+  // The events of the run are replayed to the page, a few at a time.
   await eventually(async () => assert.ok((await scored()) >= before, "scores survive a reload"));
   const agents = page.getByRole("button", { name: /: agent done$/ });
   await eventually(async () => assert.equal(await agents.count(), 9, "agents survive a reload"));

@@ -161,7 +161,7 @@ export function ForkDialog({ run, report, at, moves, onClose }: Props): ReactEle
   );
 }
 
-/** What the fork will cost, if its calls are like those that it repeats. */
+/** Estimated cost of the fork, from the cost of the calls that it repeats. */
 function Estimate({ run, report, plan }: { run: Run; report: Report | null; plan: ForkPlan }): ReactElement {
   if (!report) return <p className="text-sm text-dim">The cost can be estimated when the run is complete.</p>;
   const { calls, input_tokens, output_tokens, dollars: cost } = forkEstimate(report, run.config, plan);

@@ -30,7 +30,7 @@ function sum(parts: readonly Amount[], share = 1): Amount {
   );
 }
 
-/** Returns the calls, tokens and dollars that the run spent on what the fork repeats. */
+/** Returns the calls, tokens and dollars that the run spent on the part that the fork repeats. */
 export function forkEstimate({ outcome }: Report, config: Config, { place, round, only }: ForkPlan): Amount {
   if (place.startsWith("layer_")) {
     const kept = [

@@ -29,7 +29,7 @@ export type RunEvent = { seq: number; at?: string } & (
   | { type: "sandbox_ready"; move: string; title: string; backend: string; isolation: IsolationLevel }
   | { type: "sandbox_round"; move: string; round: number; status: RoundStatus; texts?: Record<string, string> }
   | { type: "sandbox_scored"; move: string; score: number; breakdown: Record<string, MakerScore> }
-  // `move` is present if only the debate about this move is concerned.
+  // Present if the event concerns a single debate: the move under debate.
   | { type: "sandbox_degraded"; move?: string; backend: string; isolation: IsolationLevel; reason: string }
   | { type: "sandbox_skipped"; move: string; reason: string }
   | { type: "budget_warning"; percent: number }

@@ -22,7 +22,7 @@ export interface FormField {
   initial: string;
 }
 
-/** What the user entered, by name of the field. Empty and missing texts leave the field out. */
+/** The texts that the user entered, by field name. Fields with an empty or missing text are omitted from the input. */
 export type Draft = Readonly<Record<string, string>>;
 
 /** Largest number of references that are followed, so that a schema cannot refer to itself forever. */

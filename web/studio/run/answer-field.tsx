@@ -10,7 +10,7 @@ import { ToolReviewForm } from "./tool-review-form";
 interface Props {
   interrupt: PendingInterrupt;
   answer: Answer | undefined;
-  /** What is wrong with the answer. */
+  /** Problem with the answer. */
   problem: string | null;
   onChange: (answer: Answer) => void;
 }

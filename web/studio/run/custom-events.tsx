@@ -4,7 +4,7 @@ import { JsonView } from "@studio/ui/json-view";
 
 import type { CustomEvent } from "./fold";
 
-/** The newest events that nodes of the run sent themselves. */
+/** The newest custom events, which the nodes of the run emitted. */
 export function CustomEvents({ events }: { events: readonly CustomEvent[] }): ReactElement {
   return (
     <ol

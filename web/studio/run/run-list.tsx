@@ -93,7 +93,7 @@ export function RunList({
   );
 }
 
-/** Returns what the run was started with. */
+/** Describes the input, the command or the checkpoint that the run was started with. */
 export function describe({ kwargs }: Run): string {
   if (kwargs.command) return `Answer: ${brief(kwargs.command["resume"] ?? kwargs.command)}`;
   if (kwargs.input !== null) return `Input: ${brief(kwargs.input)}`;
