@@ -12,7 +12,7 @@ struct Question {
     answer: String,
 }
 
-/// Takes the place of a search index and a language model.
+/// Simulates a search index and a language model.
 struct Services;
 
 impl Services {

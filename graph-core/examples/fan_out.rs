@@ -12,7 +12,7 @@ struct Essay {
     text: String,
 }
 
-/// The dependencies of the nodes. The writer takes the place of a language model.
+/// The dependencies of the nodes. The writer simulates a language model.
 struct Writer {
     style: &'static str,
 }

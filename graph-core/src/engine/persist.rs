@@ -206,7 +206,7 @@ impl Engine {
             Ok(StartRecord { writes, gotos: goto_records(&self.graph, &input.gotos)? })
         })?;
         if self.converts_when_stored() {
-            // Otherwise the payloads were checked when their senders ended.
+            // In all other cases, the payloads were checked when the tasks that sent them ended.
             for send in &record.sends {
                 check_payload(&self.graph, &send.node, &send.payload)?;
             }

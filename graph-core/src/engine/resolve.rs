@@ -67,8 +67,8 @@ pub(super) async fn resolve_input(
         RunInput::WholeState(update) => (update, true),
         RunInput::Fresh(update) => (update, false),
         RunInput::StartOrContinue(_, Some(resume)) => {
-            // Without a pending interrupt, the value must not answer the first one that this run raises. A run that has
-            // started has already used the value, or started the thread and ignored it.
+            // The value is dropped in two cases. If no interrupt is pending, it must not answer an interrupt that this
+            // run raises later. If a run with this id has already started, that run has used the value or ignored it.
             if !is_interrupted(checkpoint)
                 || earlier_run(graph, saver, thread, run).await?.is_some()
             {
@@ -104,8 +104,8 @@ fn is_interrupted(checkpoint: &Checkpoint) -> bool {
     Records::new(checkpoint.records.clone()).pending_interrupts().next().is_some()
 }
 
-/// Converts a command: if the run has recorded it at the checkpoint, the engine applies the recorded command, and an
-/// answer without an interrupt id is used only if the run has not used it.
+/// Converts a command. If the run has already recorded the command at the checkpoint, the engine applies the recorded one,
+/// so only the answer is kept. An answer without an interrupt id is dropped if the run has already used it.
 fn resolve_command(command: CommandInput, checkpoint: &Checkpoint, run: Option<&str>) -> RunInput {
     let records = || Records::new(checkpoint.records.clone());
     let Some(recorded) = recorded_command(checkpoint, run) else {

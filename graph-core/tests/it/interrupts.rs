@@ -333,7 +333,7 @@ async fn a_node_that_ignores_its_interrupt_fails() {
          would be lost; pass the error on with `?`, as in `cx.interrupt(..)?`"
     );
     assert_eq!(probe.count("guess"), 1, "the node is not retried");
-    // Without a checkpointer.
+    // The node also fails without a checkpointer.
     let graph = graph().node(guess).edge(START, guess).compile().unwrap();
     let error = graph.invoke(Trail::default(), probe).await.unwrap_err();
     assert_eq!(error.node_error(), Some(&IgnoredInterruptError));

@@ -153,7 +153,8 @@ async fn a_handled_error_is_not_raised_beside_other_tasks_or_in_a_stream() {
     }
 }
 
-/// Python issues 7417, 8464 and 8702: tools that ran before an interrupt, or beside it, run again after the resume.
+/// Python issues 7417, 8464 and 8702: tools that ran before an interrupt, or concurrently with it, run again after the
+/// resume.
 #[tokio::test]
 async fn tools_do_not_run_again_after_a_resume() {
     let charged = Arc::new(AtomicU32::new(0));
