@@ -25,7 +25,7 @@ struct Chat {
     answer: String,
 }
 
-/// Takes the place of a model that answers with a tool call.
+/// Simulates a model that answers with a tool call.
 async fn assistant(_: &Chat) -> ChatUpdate {
     Chat::update().call(Transfer { to: "Ann".into(), amount: 40 })
 }
