@@ -131,7 +131,7 @@ struct EventStream {
 /// status of the run.
 ///
 /// If the final message is missing, the connection was lost, the server has shut down, or a stream of another client has
-/// taken the place of this one. The client can then reconnect with the last id that it received.
+/// replaced this one. The client can then reconnect with the last id that it received.
 ///
 /// ```
 /// use axum::{Router, extract::State, response::Response, routing::get};

@@ -36,7 +36,7 @@ struct OpenStream {
 pub(super) struct StreamPermit {
     id: u64,
     limit: StreamLimit,
-    /// Notified when another stream takes the place of this one.
+    /// Notified when another stream replaces this one.
     pub(super) replaced: Arc<Notify>,
 }
 

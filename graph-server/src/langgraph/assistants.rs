@@ -85,6 +85,6 @@ pub(super) fn settings(assistant: &Assistant) -> Map<String, Value> {
 
 /// Returns the configuration of an assistant.
 pub(super) fn config(assistant: &Assistant) -> Config {
-    // It was checked before it was stored.
+    // The default is never used, because configurations are checked before they are stored.
     Config::deserialize(&assistant.config).unwrap_or_default()
 }

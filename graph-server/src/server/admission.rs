@@ -59,7 +59,7 @@ pub(super) struct Connection {
     n_requests: AtomicUsize,
     /// Whether the connection has a reserved slot.
     pub(super) is_reserved: bool,
-    /// Notified when another connection takes the place of this one.
+    /// Notified when another connection replaces this one.
     pub(super) replaced: Arc<Notify>,
     /// Announces the shutdown of the server, which waits until all receivers are dropped.
     pub(super) closing: watch::Receiver<bool>,

@@ -128,7 +128,7 @@ pub(crate) fn cron_cases(assistant: &str, thread: &str) -> Vec<(Value, Vec<usize
         (json!({ "thread_id": thread }), vec![]),
         (json!({ "metadata": { "team": "b" } }), vec![]),
         (json!({ "metadata": { "team": "a" }, "enabled": true }), vec![1, 0]),
-        // A missing time is later than all others.
+        // A cron without this time is sorted as if the time were later than all others.
         (json!({ "sort_by": "end_time", "sort_order": "asc" }), vec![1, 2, 0]),
         (json!({ "sort_by": "end_time" }), vec![0, 2, 1]),
         (json!({ "sort_by": "next_run_date" }), vec![1, 2, 0]),

@@ -32,7 +32,8 @@ pub(in crate::langgraph) struct RunCreate {
     stream_mode: Vec<Mode>,
     #[serde(default, deserialize_with = "or_default")]
     stream_subgraphs: bool,
-    /// Whether clients can resume the stream after a restart of the server. Otherwise, they can resume it only until then.
+    /// Whether clients can resume the stream after a restart of the server. If false, they can resume it only until the
+    /// server restarts.
     #[serde(default, deserialize_with = "or_default")]
     stream_resumable: bool,
     #[serde(default, deserialize_with = "or_default")]
