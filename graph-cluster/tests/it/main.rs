@@ -116,9 +116,9 @@ suites!(
         outage::runs_survive_a_slow_network,
     ],
     postgres_queue: [
-        // A worker checks this before it uses its scheduler.
+        // Independent of the scheduler: a worker performs this check before it uses its scheduler.
         kill::worker_without_a_checkpointer_in_its_database_does_not_start,
-        // A worker checks this before it uses its scheduler.
+        // Independent of the scheduler: a worker performs this check before it uses its scheduler.
         versions::graph_cannot_be_registered_twice_with_the_same_version,
         // No worker executes the run, and a Restate server accepts no run before a worker is registered.
         operations::concurrent_updates_of_a_value_are_all_applied,
