@@ -19,8 +19,8 @@ after(async () => {
 });
 
 /**
- * Starts `SANDBOX_BIN` (default `agent-sandbox`) with an empty directory and the scripted model. The default timeout of
- * programs is so short that they reach it on a busy machine.
+ * Starts `SANDBOX_BIN` (default `agent-sandbox`) with an empty directory and the scripted model. The timeout of
+ * programs is raised, because programs on a busy machine can exceed the default.
  */
 async function startServer() {
   const folder = await mkdtemp(join(tmpdir(), "sandbox-e2e-"));

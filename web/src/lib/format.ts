@@ -5,7 +5,10 @@ const compact = new Intl.NumberFormat("en", { notation: "compact", maximumFracti
 
 export const count = (value: number): string => whole.format(value);
 
-/** Formats a number with the noun that it counts, whose plural ends in “s”, and its verb in singular and plural. */
+/**
+ * Formats a number with a noun and, if given, a verb: `1 move is`, `3 moves are`. The plural of the noun must end in
+ * “s”; the verb is passed in both forms.
+ */
 export function counted(value: number, noun: string, [singular, plural]: [string, string] | [] = []): string {
   const verb = value === 1 ? singular : plural;
   return `${count(value)} ${noun}${value === 1 ? "" : "s"}${verb === undefined ? "" : ` ${verb}`}`;

@@ -25,7 +25,7 @@ export function TimelineTab({ run, view, moves, report, onAgent, onDebate }: Pro
   const rows = timelineRows(run, view, moves, report);
   const start = Math.min(...rows.map((it) => it.started));
   const end = Math.max(...rows.map((it) => it.ended ?? it.started));
-  // A run in progress grows to the right; its last bar must not have the width zero.
+  // The timeline of a run in progress grows to the right; its last bar must not have zero width.
   const length = Math.max(1, end - start);
   const open = (it: TimelineRow): void => (it.kind === "agent" ? onAgent(it.id) : onDebate(it.id));
   return (
