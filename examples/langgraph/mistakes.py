@@ -1,4 +1,4 @@
-"""Mistakes of the first day, and the errors that explain them."""
+"""Common mistakes, and the errors that explain them."""
 
 import operator
 from typing import Annotated, TypedDict
