@@ -22,7 +22,7 @@ pub(crate) const COMPACTION_SPAN: u32 = 200;
 
 /// The newest link of a field's chain at a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-// Serialized as a tuple, because field names would be repeated for each field of each checkpoint.
+// Serialised as a tuple, because field names would be repeated for each field of each checkpoint.
 #[serde(from = "(i64, u32)", into = "(i64, u32)")]
 pub(crate) struct ChainTip {
     pub(crate) link: i64,

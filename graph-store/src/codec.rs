@@ -33,7 +33,7 @@ pub(crate) const MAX_VALUE_BYTES: usize = 256 << 20;
 
 /// Format number of unencrypted values; the first byte of every value is a format number.
 const PLAIN: u8 = 1;
-/// Format number of encrypted values. Builds without encryption recognize it too, in order to report the missing
+/// Format number of encrypted values. Builds without encryption recognise it too, in order to report the missing
 /// feature.
 const ENCRYPTED: u8 = 2;
 /// Format number of compressed values.
@@ -205,7 +205,7 @@ pub enum CodecError {
         /// Maximum size in bytes.
         limit: usize,
     },
-    /// The value cannot be serialized.
+    /// The value cannot be serialised.
     #[error("{what} cannot be stored: {problem}")]
     Encode {
         /// Description of the value.

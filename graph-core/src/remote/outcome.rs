@@ -28,7 +28,7 @@ impl RemoteOutcome {
         matches!(self.end, RemoteEnd::Done { .. } | RemoteEnd::ParentCommand { .. })
     }
 
-    /// Replaces each text of the failure, if the subgraph failed. A runner uses it to sanitize texts that come from a
+    /// Replaces each text of the failure, if the subgraph failed. A runner uses it to sanitise texts that come from a
     /// process that it does not trust.
     pub fn map_error_texts(&mut self, map: impl Fn(&str) -> String) {
         if let RemoteEnd::Failed(failure) = &mut self.end {

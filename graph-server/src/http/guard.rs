@@ -95,7 +95,7 @@ impl Guard {
     }
 
     /// Adds an authenticator, such as [`ApiKeys`](super::ApiKeys) or [`Jwt`](super::Jwt). The first authenticator that
-    /// recognizes the credentials of a request decides.
+    /// recognises the credentials of a request decides.
     pub fn authenticator(mut self, authenticator: impl Authenticator + 'static) -> Self {
         self.authenticators.push(Arc::new(authenticator));
         self

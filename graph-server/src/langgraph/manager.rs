@@ -230,7 +230,7 @@ impl Manager {
         }
     }
 
-    /// Changes a thread. Concurrent changes are serialized, so that none is lost. A change of the metadata waits while the
+    /// Changes a thread. Concurrent changes are serialised, so that none is lost. A change of the metadata waits while the
     /// metadata is locked.
     pub(super) async fn change_thread(
         &self,

@@ -62,7 +62,7 @@ impl Webhooks {
         Ok(())
     }
 
-    /// Posts `body`, a JSON text, to `url` once. `id` lets the receiver recognize a webhook that it receives again.
+    /// Posts `body`, a JSON text, to `url` once. `id` lets the receiver recognise a webhook that it receives again.
     pub(super) async fn post(self, url: &str, id: Uuid, body: String) -> Result<(), PostError> {
         if self.check(url).is_err() {
             return Err(PostError::Permanent("its address is not allowed".to_owned()));

@@ -138,7 +138,7 @@ async fn events_that_follow_the_end_of_their_run_have_greater_numbers() {
     // The id does not change, so that clients drop events that they receive again.
     let mut ids = values.iter().map(|it| it["event_id"].as_str().unwrap().parse::<u64>().unwrap());
     assert!(ids.clone().is_sorted() && ids.all(|it| it < end), "{values:?}");
-    // Clients recognize outdated statuses by their numbers.
+    // Clients recognise outdated statuses by their numbers.
     assert_eq!(statuses, [lifecycle[0].clone(), lifecycle[3].clone()]);
 
     // A client that continues after the greatest number receives all events of the next run.

@@ -33,7 +33,7 @@ const RETRY_DELAYS: [Duration; 3] =
 /// together can have at most 2,600 bytes.
 ///
 /// Expired items are hidden until [`sweep`](Store::sweep) removes them. Expiry is determined by the clock of this
-/// machine, so machines that share a server should have synchronized clocks.
+/// machine, so machines that share a server should have synchronised clocks.
 ///
 /// ```no_run
 /// use graph_core::store::{Filter, Search, Store};

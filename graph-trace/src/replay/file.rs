@@ -177,7 +177,7 @@ impl From<CallLine> for RecordedCall {
     fn from(CallLine { at, call, came, failed, terminal }: CallLine) -> Self {
         let outcome = match failed {
             Some(error) => CallOutcome::Failed { error, terminal },
-            // A result of `null` is deserialized as `None`.
+            // A result of `null` is deserialised as `None`.
             None => CallOutcome::Returned(came.unwrap_or_default()),
         };
         Self { call_site: at, key: call, outcome }

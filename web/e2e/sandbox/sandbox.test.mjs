@@ -35,7 +35,7 @@ async function startServer() {
   };
 }
 
-test("a failed attempt is criticized, and the next one is shown as changes", { timeout: 1_800_000 }, async () => {
+test("a failed attempt is criticised, and the next one is shown as changes", { timeout: 1_800_000 }, async () => {
   const { page, close } = await openPage(browser, server);
   await page.goto(server.url);
   await page.getByRole("button", { name: "Read data from users.json and print usernames" }).click();

@@ -78,7 +78,7 @@ export function missingParts(move: Move): string[] {
   ];
 }
 
-/** The draft of a review, restored from this tab or initialized with the proposed moves. */
+/** The draft of a review, restored from this tab or initialised with the proposed moves. */
 export function useReviewDraft(run: string, proposed: Move[]): [ReviewDraft, (draft: ReviewDraft | null) => void] {
   const name = `consulting.review.${run}`;
   const [draft, setDraft] = useState<ReviewDraft>(() => stored(name) ?? { moves: proposed, dropped: [] });

@@ -6,7 +6,7 @@ import { totalUsage } from "./usage";
 const ai = (more: object): never => ({ type: "ai", content: "", ...more }) as never;
 
 describe("messages", () => {
-  it("are recognized by their type and content", () => {
+  it("are recognised by their type and content", () => {
     expect(isMessage({ type: "ai", content: "" })).toBe(true);
     expect(isMessage({ type: "AIMessageChunk", content: "" })).toBe(true);
     expect(isMessage({ type: "report", content: "" })).toBe(false);

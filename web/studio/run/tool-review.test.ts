@@ -12,7 +12,7 @@ const question: Json = {
   review_configs: [{ action_name: "mail", allowed_decisions: ["approve", "edit"] }],
 };
 
-it("recognizes reviews of tool calls", () => {
+it("recognises reviews of tool calls", () => {
   const calls = reviewedCalls(question)!;
   expect(calls.map((it) => [it.name, it.allowed.join()])).toEqual([
     ["mail", "approve,edit"],

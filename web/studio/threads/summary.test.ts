@@ -4,7 +4,7 @@ import { summaryOf, usageTextOf } from "./summary";
 
 const thread = (values: object | null): never => ({ thread_id: "id-7", metadata: { by: "ann" }, values }) as never;
 
-it("summarizes a thread by its first message, its fields or its id", () => {
+it("summarises a thread by its first message, its fields or its id", () => {
   expect(summaryOf(thread({ messages: [{ type: "human", content: "Hi" }] }))).toBe("Hi");
   expect(summaryOf(thread({ draft: "", log: [], n: 3, topic: "glass" }))).toBe("n: 3, topic: glass");
   expect(summaryOf(thread({}))).toBe("id-7");

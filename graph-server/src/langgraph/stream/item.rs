@@ -19,7 +19,7 @@ use crate::langgraph::{error::NamedError, request::config::Metadata};
 /// numbers in between. The distance is small, because JavaScript represents integers exactly only up to 2^53.
 pub(in crate::langgraph) const SEQ_STEP: u64 = 256;
 
-/// An event of a run. Replicas share its serialized form, which is stored together with its number.
+/// An event of a run. Replicas share its serialised form, which is stored together with its number.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::langgraph) struct Item {
     /// Number of the event. Numbers increase within a thread, over all its runs.

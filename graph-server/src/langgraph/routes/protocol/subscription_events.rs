@@ -95,7 +95,7 @@ impl SubscriptionEvents {
 
     /// Encodes an event. If it follows the end of its run, because its subscription was added later, it gets the number
     /// after the latest end, which is otherwise unused. The statuses of the run and the interrupts keep their numbers, by
-    /// which clients recognize outdated ones.
+    /// which clients recognise outdated ones.
     fn number(&mut self, event: WireEvent) -> Value {
         let WireEvent { id: (number, _), event: method, mut data } = event;
         let params = &data["params"];
