@@ -117,9 +117,9 @@ impl Ahead {
         self.tasks.insert(slot, AheadTask { cx, status: Status::Recorded(output) });
     }
 
-    /// Returns the context of a task that started before its step. Removes the task if an earlier run recorded its
-    /// result.
-    pub(super) fn context(&mut self, slot: Slot) -> Option<Arc<TaskContext>> {
+    /// Returns the context of a task that started before its step. If an earlier run recorded the result of the task,
+    /// removes the task and returns `None`.
+    pub(super) fn context_or_remove(&mut self, slot: Slot) -> Option<Arc<TaskContext>> {
         match self.tasks.get(&slot)?.status {
             Status::Recorded(_) => {
                 self.tasks.remove(&slot);

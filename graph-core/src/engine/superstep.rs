@@ -87,7 +87,7 @@ impl Engine {
         let mut tasks = StepTasks::with_capacity(planned.len());
         for plan in planned {
             let slot = (self.step, plan.order());
-            if let Some(cx) = self.ahead.as_mut().and_then(|it| it.context(slot)) {
+            if let Some(cx) = self.ahead.as_mut().and_then(|it| it.context_or_remove(slot)) {
                 tasks.push(StepTask::new(plan, cx));
                 continue;
             }

@@ -74,7 +74,7 @@ pub(super) fn requested_namespace(
     body: &Value,
 ) -> ApiResult<Vec<String>> {
     if matches!(*method, Method::GET | Method::HEAD) {
-        let namespace = Query::of_uri(uri)?.text("namespace")?;
+        let namespace = Query::of_uri(uri)?.take_text("namespace")?;
         return Ok(namespace.as_deref().map(split).unwrap_or_default());
     }
     // The handlers refuse bodies with more than one of these fields.

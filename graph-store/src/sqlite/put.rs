@@ -26,7 +26,8 @@ impl EncodedCheckpoint {
         session: &mut Session,
         codec: &Codec,
     ) -> Result<(), Failure<CheckpointError>> {
-        let NamespaceState { id: namespace, newest } = namespace_state(session, &self.key)?;
+        let NamespaceState { id: namespace, newest } =
+            find_or_insert_namespace(session, &self.key)?;
         let connection = &session.connection;
         let (thread, id) = (&self.key.thread, self.key.id);
         let head = newest.as_ref().map(|it| it.id);
@@ -101,7 +102,7 @@ impl EncodedCheckpoint {
 impl EncodedRecords {
     /// Stores the task records.
     pub(super) fn store(&self, session: &mut Session) -> rusqlite::Result<()> {
-        let mut namespace = namespace_state(session, &self.key)?;
+        let mut namespace = find_or_insert_namespace(session, &self.key)?;
         let (id, bodies) = (self.key.id, self.rows.iter().map(|it| &it.body[..]));
         match namespace.newest.as_mut().filter(|it| it.id == id) {
             Some(newest) => {
@@ -120,7 +121,10 @@ impl EncodedRecords {
 }
 
 /// Returns the state of a namespace. Inserts the row of the namespace if it is missing.
-fn namespace_state(session: &mut Session, key: &CheckpointKey) -> rusqlite::Result<NamespaceState> {
+fn find_or_insert_namespace(
+    session: &mut Session,
+    key: &CheckpointKey,
+) -> rusqlite::Result<NamespaceState> {
     if let Some(cached) = session.cache.namespace(key) {
         return Ok(cached);
     }

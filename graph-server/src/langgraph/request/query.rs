@@ -52,13 +52,13 @@ impl Query {
     }
 
     /// Removes a parameter and returns its values.
-    pub(in crate::langgraph) fn list(&mut self, name: &str) -> Vec<String> {
+    pub(in crate::langgraph) fn take_list(&mut self, name: &str) -> Vec<String> {
         self.0.remove(name).unwrap_or_default()
     }
 
     /// Removes a parameter that may occur once, and returns its value.
-    pub(in crate::langgraph) fn text(&mut self, name: &str) -> ApiResult<Option<String>> {
-        let mut values = self.list(name);
+    pub(in crate::langgraph) fn take_text(&mut self, name: &str) -> ApiResult<Option<String>> {
+        let mut values = self.take_list(name);
         match values.len() {
             0 | 1 => Ok(values.pop()),
             _ => {
@@ -68,8 +68,8 @@ impl Query {
     }
 
     /// Removes a flag and returns its value. A missing flag is false.
-    pub(in crate::langgraph) fn flag(&mut self, name: &str) -> ApiResult<bool> {
-        match self.text(name)?.map(|it| it.to_ascii_lowercase()).as_deref() {
+    pub(in crate::langgraph) fn take_flag(&mut self, name: &str) -> ApiResult<bool> {
+        match self.take_text(name)?.map(|it| it.to_ascii_lowercase()).as_deref() {
             None | Some("false" | "0") => Ok(false),
             Some("true" | "1") => Ok(true),
             Some(_) => Err(ApiError::invalid(format!(
@@ -79,23 +79,23 @@ impl Query {
     }
 
     /// Removes a number and returns it.
-    pub(in crate::langgraph) fn number(&mut self, name: &str) -> ApiResult<Option<usize>> {
+    pub(in crate::langgraph) fn take_number(&mut self, name: &str) -> ApiResult<Option<usize>> {
         let invalid = |_| {
             ApiError::invalid(format!(
                 "the query parameter `{name}` must be a non-negative integer"
             ))
         };
-        self.text(name)?.map(|it| it.parse().map_err(invalid)).transpose()
+        self.take_text(name)?.map(|it| it.parse().map_err(invalid)).transpose()
     }
 
     /// Removes a parameter whose value belongs to an enumeration, and returns the value.
-    pub(in crate::langgraph) fn choice<T: DeserializeOwned>(
+    pub(in crate::langgraph) fn take_choice<T: DeserializeOwned>(
         &mut self,
         name: &str,
     ) -> ApiResult<Option<T>> {
         let invalid =
             |error| ApiError::invalid(format!("invalid query parameter `{name}`: {error}"));
-        let value = self.text(name)?;
+        let value = self.take_text(name)?;
         value.map(|it| serde_json::from_value(Value::String(it)).map_err(invalid)).transpose()
     }
 

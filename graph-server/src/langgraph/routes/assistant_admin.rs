@@ -172,7 +172,7 @@ async fn delete(
     Path(id): Path<String>,
     mut query: Query,
 ) -> ApiResult<StatusCode> {
-    let with_threads = query.flag("delete_threads")?;
+    let with_threads = query.take_flag("delete_threads")?;
     query.finish()?;
     let id =
         find_assistant(&manager.graphs, &manager.database, &id).await?.assistant_id.to_string();

@@ -38,7 +38,7 @@ async fn graph(
     Path(id): Path<String>,
     mut query: Query,
 ) -> ApiResult<Json<Value>> {
-    let xray = query.text("xray")?.map(|it| it.to_ascii_lowercase());
+    let xray = query.take_text("xray")?.map(|it| it.to_ascii_lowercase());
     query.finish()?;
     let assistant = find_assistant(&manager.graphs, &manager.database, &id).await?;
     let depth = match xray.as_deref() {
@@ -73,7 +73,7 @@ async fn subgraphs(
     Path(id): Path<String>,
     mut query: Query,
 ) -> ApiResult<Json<Value>> {
-    let recurse = query.flag("recurse")?;
+    let recurse = query.take_flag("recurse")?;
     query.finish()?;
     subgraphs_json(&manager, &id, None, recurse).await.map(Json)
 }
@@ -83,7 +83,7 @@ async fn subgraph(
     Path((id, namespace)): Path<(String, String)>,
     mut query: Query,
 ) -> ApiResult<Json<Value>> {
-    let recurse = query.flag("recurse")?;
+    let recurse = query.take_flag("recurse")?;
     query.finish()?;
     subgraphs_json(&manager, &id, Some(&namespace), recurse).await.map(Json)
 }

@@ -52,9 +52,9 @@ async fn list(
     Path(thread): Path<String>,
     mut query: Query,
 ) -> ApiResult<Json<Vec<Value>>> {
-    let page = Page::new(query.number("limit")?, query.number("offset")?)?;
-    let status: Option<RunStatus> = query.choice("status")?;
-    let fields = query.list("select");
+    let page = Page::new(query.take_number("limit")?, query.take_number("offset")?)?;
+    let status: Option<RunStatus> = query.take_choice("status")?;
+    let fields = query.take_list("select");
     query.finish()?;
     check_fields(&fields, &RUN_FIELDS)?;
     let thread = manager.thread(parse_id("thread", &thread)?).await?.thread_id.to_string();
@@ -99,8 +99,8 @@ async fn cancel(
     Path((thread, run)): Path<(String, String)>,
     mut query: Query,
 ) -> ApiResult<Response> {
-    let wait = query.flag("wait")?;
-    let action = query.choice("action")?.unwrap_or_default();
+    let wait = query.take_flag("wait")?;
+    let action = query.take_choice("action")?.unwrap_or_default();
     query.finish()?;
     let (thread, run) = ids(&thread, &run)?;
     let live = manager.cancel(thread, run, Cancellation::new(action, BY_REQUEST)).await?;
@@ -133,7 +133,7 @@ async fn cancel_many(
     mut query: Query,
     Body(body): Body<CancelMany>,
 ) -> ApiResult<StatusCode> {
-    let action: CancelAction = query.choice("action")?.unwrap_or_default();
+    let action: CancelAction = query.take_choice("action")?.unwrap_or_default();
     query.finish()?;
     let mut active = manager.active(body.thread_id).await?;
     match (&body.run_ids, body.status) {
@@ -206,7 +206,7 @@ async fn check_deleted(manager: &Manager, thread: Uuid, run: Uuid) -> ApiResult<
 
 /// Returns whether the run is cancelled when the client disconnects.
 pub(super) fn on_disconnect(query: &mut Query) -> ApiResult<OnDisconnect> {
-    Ok(match query.flag("cancel_on_disconnect")? {
+    Ok(match query.take_flag("cancel_on_disconnect")? {
         true => OnDisconnect::Cancel,
         false => OnDisconnect::Continue,
     })
@@ -253,7 +253,7 @@ async fn join_stream(
 
 /// Returns the stream modes of a request, if it has any.
 pub(super) fn stream_modes(query: &mut Query) -> ApiResult<Option<Vec<Mode>>> {
-    let names = query.list("stream_mode");
+    let names = query.take_list("stream_mode");
     let parse = |mode: String| {
         serde_json::from_value(Value::String(mode))
             .map_err(|error| ApiError::invalid(format!("invalid stream mode: {error}")))

@@ -63,8 +63,8 @@ async fn read_position(
     checkpoint: Option<&str>,
     mut query: Query,
 ) -> ApiResult<Json<Value>> {
-    let (subgraphs, fields) = (query.flag("subgraphs")?, query.list("select"));
-    let namespace = query.text("checkpoint_ns")?.unwrap_or_default();
+    let (subgraphs, fields) = (query.take_flag("subgraphs")?, query.take_list("select"));
+    let namespace = query.take_text("checkpoint_ns")?.unwrap_or_default();
     query.finish()?;
     let thread = manager.thread(parse_id("thread", id)?).await?;
     let checkpoint = checkpoint.map(parse_checkpoint).transpose()?;
@@ -142,9 +142,9 @@ async fn short_history(
     mut query: Query,
 ) -> ApiResult<Json<Vec<Value>>> {
     let request = HistoryRequest {
-        limit: query.number("limit")?,
-        before: query.text("before")?.map(Value::String),
-        select: query.list("select"),
+        limit: query.take_number("limit")?,
+        before: query.take_text("before")?.map(Value::String),
+        select: query.take_list("select"),
         ..HistoryRequest::default()
     };
     query.finish()?;

@@ -83,9 +83,9 @@ enum Refresh {
 
 async fn read(Access(manager): Access, mut query: Query) -> ApiResult<Json<Option<Value>>> {
     let missing = |name| ApiError::invalid(format!("the query parameter `{name}` is missing"));
-    let namespace = query.text("namespace")?.ok_or_else(|| missing("namespace"))?;
-    let key = query.text("key")?.ok_or_else(|| missing("key"))?;
-    let refresh = query.choice::<Refresh>("refresh_ttl")?;
+    let namespace = query.take_text("namespace")?.ok_or_else(|| missing("namespace"))?;
+    let key = query.take_text("key")?.ok_or_else(|| missing("key"))?;
+    let refresh = query.take_choice::<Refresh>("refresh_ttl")?;
     query.finish()?;
     let area = manager.database.view().store_area();
     let labels = area.of_item(split(&namespace));

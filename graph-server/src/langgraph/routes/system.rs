@@ -39,7 +39,7 @@ pub(super) fn routes() -> Router<Arc<Manager>> {
 
 /// Reports that the server runs. With `check_db=1`, also reads from the database.
 async fn ok(State(manager): State<Arc<Manager>>, mut query: Query) -> ApiResult<Json<Value>> {
-    let check_db = query.flag("check_db")?;
+    let check_db = query.take_flag("check_db")?;
     query.finish()?;
     if check_db {
         manager.database.count_by_status::<Run>().await?;
@@ -57,7 +57,7 @@ async fn info() -> Json<Value> {
 }
 
 async fn metrics(Access(manager): Access, mut query: Query) -> ApiResult<Response> {
-    let format = query.text("format")?;
+    let format = query.take_text("format")?;
     query.finish()?;
     if let Some(format) = format.filter(|it| it != "prometheus") {
         let detail = format!("unknown metrics format `{format}`; the only format is `prometheus`");

@@ -25,8 +25,8 @@ async fn stream(
     headers: HeaderMap,
     mut query: Query,
 ) -> ApiResult<Response> {
-    let mut modes = query.list("stream_mode");
-    modes.extend(query.list("stream_modes"));
+    let mut modes = query.take_list("stream_mode");
+    modes.extend(query.take_list("stream_modes"));
     query.finish()?;
     let mut selection = ThreadSelection::default();
     for mode in &modes {

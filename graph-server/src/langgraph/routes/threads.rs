@@ -110,7 +110,7 @@ async fn read(
     Path(id): Path<String>,
     mut query: Query,
 ) -> ApiResult<Json<Value>> {
-    let include = query.list("include");
+    let include = query.take_list("include");
     query.finish()?;
     let thread = manager.thread(parse_id("thread", &id)?).await?;
     let mut shown = json!(thread);

@@ -46,7 +46,7 @@ impl Progress {
         let Body::Engine(event) = &item.body else { return };
         match (&event.kind, event.task) {
             (EventKind::TaskStarted { sent, .. }, Some(task)) => {
-                let GraphProgress { tasks, n_payloads, .. } = self.step_of(event);
+                let GraphProgress { tasks, n_payloads, .. } = self.enter_step(event);
                 // A task starts again if the run continues after a restart of the server.
                 tasks.entry(wire_id(task)).or_insert_with(|| {
                     // The tasks with payloads start in the order in which the payloads were sent.
@@ -89,9 +89,9 @@ impl Progress {
         self.graphs.get(namespace)?.tasks.get(task)
     }
 
-    /// Returns the progress of a graph whose task has started. If the task is the first of a step, drops the tasks of the
-    /// earlier step with their subgraphs.
-    fn step_of(&mut self, event: &Event) -> &mut GraphProgress {
+    /// Moves a graph to the step in which a task has started, and returns the graph's progress. If the task is the first
+    /// of its step, drops the tasks of the earlier step with their subgraphs.
+    fn enter_step(&mut self, event: &Event) -> &mut GraphProgress {
         let outer = &event.namespace;
         if self.graphs.get(outer).is_some_and(|it| it.step != event.step) {
             self.graphs.retain(|it, _| !is_inside(it, outer));

@@ -34,7 +34,7 @@ async fn run_timer(manager: Weak<Manager>, changed: Arc<tokio::sync::Notify>) {
     loop {
         let Some(manager) = manager.upgrade() else { return };
         let now = SystemTime::now().into();
-        let next_cron = fire_due(&manager, now).await.unwrap_or_else(|error| {
+        let next_cron = start_due(&manager, now).await.unwrap_or_else(|error| {
             tracing::error!(%error, "cannot process the crons; retrying");
             MAX_SLEEP
         });
@@ -58,7 +58,7 @@ async fn run_timer(manager: Weak<Manager>, changed: Arc<tokio::sync::Notify>) {
 }
 
 /// Starts the runs that are due. Returns the time until the next one.
-async fn fire_due(manager: &Arc<Manager>, now: DateTime<Utc>) -> ApiResult<Duration> {
+async fn start_due(manager: &Arc<Manager>, now: DateTime<Utc>) -> ApiResult<Duration> {
     let mut sleep = MAX_SLEEP;
     for mut cron in manager.database.list::<Cron>(None).await? {
         let Some(next) = cron.next_run_date.as_deref().filter(|_| cron.enabled) else { continue };
@@ -67,7 +67,7 @@ async fn fire_due(manager: &Arc<Manager>, now: DateTime<Utc>) -> ApiResult<Durat
             cron.next_run_date = next_date(&cron, now)?;
             // Only the replica that stores the next date starts the run.
             let is_ours = manager.database.replace(&cron, &read).await?;
-            if is_ours && let Err(error) = fire(manager, &cron).await {
+            if is_ours && let Err(error) = start_run_or_delete(manager, &cron).await {
                 tracing::error!(cron = %cron.cron_id, %error, "cannot start the run of a cron");
             }
         }
@@ -78,7 +78,8 @@ async fn fire_due(manager: &Arc<Manager>, now: DateTime<Utc>) -> ApiResult<Durat
     Ok(sleep)
 }
 
-async fn fire(manager: &Arc<Manager>, cron: &Cron) -> ApiResult<()> {
+/// Starts a run of a cron. Deletes the cron instead if its thread no longer exists.
+async fn start_run_or_delete(manager: &Arc<Manager>, cron: &Cron) -> ApiResult<()> {
     if let Some(thread) = cron.thread_id
         && manager.database.get::<Thread>(&thread.to_string()).await?.is_none()
     {

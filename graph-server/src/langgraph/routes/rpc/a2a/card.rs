@@ -24,7 +24,7 @@ pub(super) async fn agent_card(
     OriginalUri(uri): OriginalUri,
     headers: HeaderMap,
 ) -> ApiResult<Json<Value>> {
-    let id = query.text("assistant_id")?;
+    let id = query.take_text("assistant_id")?;
     query.finish()?;
     let id =
         id.ok_or_else(|| ApiError::invalid("the query parameter `assistant_id` is missing"))?;
