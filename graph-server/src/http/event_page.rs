@@ -54,10 +54,13 @@ impl EventPage {
     pub async fn read(service: &Service, id: &str, query: &EventsQuery) -> Result<Self, Problem> {
         let (after, limit) = (query.after.unwrap_or(0), query.limit.unwrap_or(MAX_EVENTS));
         if !(1..=MAX_EVENTS).contains(&limit) {
-            return Err(Problem::invalid(format!("`limit` must be between 1 and {MAX_EVENTS}")));
+            let message = format!("`limit` is {limit}; it must be between 1 and {MAX_EVENTS}");
+            return Err(Problem::invalid(message));
         }
         if after > MAX_SEQ {
-            return Err(Problem::invalid(format!("`after` must be at most {MAX_SEQ}")));
+            return Err(Problem::invalid(format!(
+                "`after` is {after}; it must be at most {MAX_SEQ}"
+            )));
         }
         let found = service.stored_events(id, after, limit).await?;
         let last = found.last().map_or(after, |it| it.seq);

@@ -221,10 +221,14 @@ async fn invalid_requests_are_rejected_with_a_reason() {
     let cases = [
         ("/runs/wait", json!({ "assistant_id": "tiny", "bogus": 1 }), "bogus"),
         ("/runs/wait", json!({ "assistant_id": "tiny", "stream_mode": "x" }), "stream mode"),
-        ("/runs/wait", json!({ "assistant_id": "tiny", "after_seconds": -1 }), "after_seconds"),
+        (
+            "/runs/wait",
+            json!({ "assistant_id": "tiny", "after_seconds": -1 }),
+            "`after_seconds` is -1",
+        ),
         ("/runs/wait", json!({ "assistant_id": "tiny", "checkpoint_id": "x" }), "checkpoint id"),
         ("/threads", json!({ "ttl": 5 }), "ttl"),
-        ("/threads/search", json!({ "limit": 0 }), "limit"),
+        ("/threads/search", json!({ "limit": 0 }), "`limit` is 0"),
         ("/assistants/search", json!({ "select": ["x"] }), "select"),
     ];
     for (path, body, reason) in cases {

@@ -44,7 +44,8 @@ impl Page {
     ) -> ApiResult<Self> {
         let limit = limit.unwrap_or(DEFAULT_LIMIT);
         if !(1..=MAX_LIMIT).contains(&limit) {
-            return Err(ApiError::invalid(format!("`limit` must be between 1 and {MAX_LIMIT}")));
+            let detail = format!("`limit` is {limit}; it must be between 1 and {MAX_LIMIT}");
+            return Err(ApiError::invalid(detail));
         }
         Ok(Self { limit, offset: check_offset(offset)? })
     }
@@ -87,7 +88,8 @@ impl Page {
 pub(in crate::langgraph) fn check_offset(offset: Option<usize>) -> ApiResult<usize> {
     match offset.unwrap_or(0) {
         offset if offset > MAX_OFFSET => {
-            Err(ApiError::invalid(format!("`offset` must be at most {MAX_OFFSET}")))
+            let detail = format!("`offset` is {offset}; it must be at most {MAX_OFFSET}");
+            Err(ApiError::invalid(detail))
         }
         offset => Ok(offset),
     }

@@ -61,9 +61,9 @@ impl Query {
         let mut values = self.take_list(name);
         match values.len() {
             0 | 1 => Ok(values.pop()),
-            _ => {
-                Err(ApiError::invalid(format!("the query parameter `{name}` must occur only once")))
-            }
+            _ => Err(ApiError::invalid(format!(
+                "the query parameter `{name}` occurs several times; send it once"
+            ))),
         }
     }
 
@@ -72,20 +72,20 @@ impl Query {
         match self.take_text(name)?.map(|it| it.to_ascii_lowercase()).as_deref() {
             None | Some("false" | "0") => Ok(false),
             Some("true" | "1") => Ok(true),
-            Some(_) => Err(ApiError::invalid(format!(
-                "the query parameter `{name}` must be `true` or `false`"
+            Some(value) => Err(ApiError::invalid(format!(
+                "the query parameter `{name}` is `{value}`; it must be `true` or `false`"
             ))),
         }
     }
 
     /// Removes a number and returns it.
     pub(in crate::langgraph) fn take_number(&mut self, name: &str) -> ApiResult<Option<usize>> {
-        let invalid = |_| {
+        let Some(value) = self.take_text(name)? else { return Ok(None) };
+        value.parse().map(Some).map_err(|_| {
             ApiError::invalid(format!(
-                "the query parameter `{name}` must be a non-negative integer"
+                "the query parameter `{name}` is `{value}`; it must be a non-negative integer"
             ))
-        };
-        self.take_text(name)?.map(|it| it.parse().map_err(invalid)).transpose()
+        })
     }
 
     /// Removes a parameter whose value belongs to an enumeration, and returns the value.

@@ -211,8 +211,9 @@ impl RunCreate {
         }
         let after_seconds = self.after_seconds.unwrap_or(0.0);
         if !(0.0..=MAX_DELAY_SECONDS).contains(&after_seconds) {
-            let detail = format!("`after_seconds` must be between 0 and {MAX_DELAY_SECONDS}");
-            return Err(ApiError::invalid(detail));
+            return Err(ApiError::invalid(format!(
+                "`after_seconds` is {after_seconds}; it must be between 0 and {MAX_DELAY_SECONDS}"
+            )));
         }
         let mut config = self.config.clone();
         config.configurable = settings.clone();

@@ -29,8 +29,10 @@ impl TtlRequest {
     /// Returns the time to live of a thread, starting now.
     pub(in crate::langgraph) fn start(self, thread_id: Uuid) -> ApiResult<ThreadTtl> {
         if !(self.ttl > 0.0 && self.ttl <= MAX_MINUTES) {
-            let detail = format!("`ttl` must be more than 0 and at most {MAX_MINUTES} minutes");
-            return Err(ApiError::invalid(detail));
+            return Err(ApiError::invalid(format!(
+                "`ttl` is {}; it must be more than 0 and at most {MAX_MINUTES} minutes",
+                self.ttl
+            )));
         }
         let now: DateTime<Utc> = SystemTime::now().into();
         // The limit above keeps the number of milliseconds within the range of an integer.

@@ -45,7 +45,9 @@ async fn graph(
         None | Some("false") => 0,
         Some("true") => MAX_DEPTH,
         Some(depth) => depth.parse::<usize>().map(|it| it.min(MAX_DEPTH)).map_err(|_| {
-            ApiError::invalid("`xray` must be `true`, `false` or a number of levels")
+            let detail =
+                format!("`xray` is `{depth}`; it must be `true`, `false` or a number of levels");
+            ApiError::invalid(detail)
         })?,
     };
     Ok(Json(drawing_json(&manager.graph(&assistant.graph_id)?.drawing(depth))))

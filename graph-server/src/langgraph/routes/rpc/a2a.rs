@@ -85,8 +85,9 @@ async fn start(
     let text: Vec<_> = parts.iter().filter_map(|it| it["text"].as_str()).collect();
     let thread = match message["contextId"].as_str() {
         None => new_id(),
-        Some(id) => Uuid::try_parse(id)
-            .map_err(|_| RpcError::invalid_params("`message.contextId` must be a UUID"))?,
+        Some(id) => Uuid::try_parse(id).map_err(|_| {
+            RpcError::invalid_params(format!("`message.contextId` is `{id}`; it must be a UUID"))
+        })?,
     };
     let input = json!({ "messages": [{ "role": "user", "content": text.join("\n") }] });
     let (run, live) = start_run(manager, Some(thread), assistant, &input).await?;
