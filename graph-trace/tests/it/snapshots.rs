@@ -6,21 +6,21 @@ use graph_trace::{Detail, Redactions, Snapshot, assert_trace_snapshot, record, r
 use crate::graphs::{TestEnv, case, tea};
 
 #[tokio::test]
-async fn fan_out() {
+async fn fan_out_is_rendered_at_two_levels_of_detail() {
     assert_trace_snapshot!(case("fan out").plain, tea(), TestEnv::new(1));
     let options = RunOptions::new().max_concurrency(2);
     assert_trace_snapshot!(case("fan out").plain, tea(), TestEnv::new(2), options; Snapshot::new(Detail::Full).named("fan_out_in_full"));
 }
 
 #[tokio::test]
-async fn looped() {
+async fn loop_is_rendered_as_text_and_as_json() {
     let recorded = record(&case("loop").plain, tea(), TestEnv::new(1), RunOptions::new()).await;
     assert_trace_snapshot!(recorded; Snapshot::new(Detail::Routes));
     assert_trace_snapshot!(recorded.trace; Snapshot::new(Detail::Routes).json());
 }
 
 #[tokio::test]
-async fn question() {
+async fn answered_interrupts_are_rendered_and_redacted() {
     let thread = case("question").stored.thread("t", TestEnv::new(1));
     let mut recorded = record_thread(&thread, tea()).await;
     assert_trace_snapshot!(recorded);
