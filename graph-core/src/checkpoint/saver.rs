@@ -112,7 +112,7 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
     ///
     /// Call this method only if the other process has lost the right to run the thread, for example because another
     /// process has claimed its run. The other process may be suspended or disconnected. Once the thread is leased again,
-    /// writes of the other process are refused.
+    /// writes of the other process are rejected.
     ///
     /// Does nothing by default, for storages that a single process uses.
     async fn evict_lease_holder(&self, thread: &str) -> Result<bool, CheckpointError> {

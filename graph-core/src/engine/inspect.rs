@@ -174,7 +174,7 @@ fn task_state(
 
 /// Folds the writes of the pending step's finished tasks into the state.
 ///
-/// If the writes conflict or a reducer refuses one, all of them are ignored so that the state stays readable. The next
+/// If the writes conflict or a reducer rejects one, all of them are ignored so that the state stays readable. The next
 /// run reports the problem, unless it starts with new input.
 fn fold_finished(
     graph: &Graph,

@@ -19,7 +19,7 @@ use crate::{
 ///
 /// States and updates convert into inputs: `graph.invoke(Essay { .. }, deps)`, `thread.run(Essay::update().topic("tea"))`.
 ///
-/// A whole state starts a thread. On a thread that has a state, it is refused if the state has fields without a reducer,
+/// A whole state starts a thread. On a thread that has a state, it is rejected if the state has fields without a reducer,
 /// because it would silently reset them; pass an update.
 ///
 /// ```

@@ -159,7 +159,7 @@ async fn a_thread_whose_stream_was_dropped_can_continue_at_once() {
 }
 
 #[tokio::test]
-async fn resuming_a_thread_that_does_not_exist_is_refused() {
+async fn resuming_a_thread_that_does_not_exist_is_rejected() {
     let thread = chat().thread("t", ());
     let error = thread.resume("yes").await.unwrap_err();
     let message = "cannot resume: thread `t` has no checkpoint; start it with `Thread::run`";

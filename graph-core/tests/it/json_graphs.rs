@@ -152,7 +152,7 @@ async fn an_input_too_large_to_be_stored_is_rejected() {
 }
 
 #[tokio::test]
-async fn a_thread_stays_usable_after_a_reducer_has_refused_its_input() {
+async fn a_thread_stays_usable_after_a_reducer_has_rejected_its_input() {
     let schema = schema();
     let graph = schema
         .graph()

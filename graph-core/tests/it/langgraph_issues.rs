@@ -26,7 +26,7 @@ use crate::support::{
 
 /// Python issue 8796: two processes write one thread, and both succeed.
 #[tokio::test]
-async fn a_second_writer_of_a_thread_is_refused() {
+async fn a_second_writer_of_a_thread_is_rejected() {
     let saver = MemorySaver::new();
     let probe = Probe::default();
     // Each graph represents a process. They share nothing but the storage.

@@ -181,7 +181,7 @@ async fn answers_to_other_interrupts_are_not_sent() {
 }
 
 #[tokio::test]
-async fn commands_to_the_parent_are_refused_by_default() {
+async fn commands_to_the_parent_are_rejected_by_default() {
     let graph = parent(&trip().remote(Arc::new(Loopback::default())), Persistence::Invocation);
     let error = graph.thread("t", ()).run(Trip::update().mode("leave")).await.unwrap_err();
     assert!(matches!(&error, RunError::Node { terminal: true, .. }), "{error}");
@@ -304,7 +304,7 @@ impl RemoteRunner for ForgedWriter {
 }
 
 #[tokio::test]
-async fn checkpoint_ids_far_in_the_future_are_refused() {
+async fn checkpoint_ids_far_in_the_future_are_rejected() {
     // The clock of the process is centuries ahead.
     let writer = ForgedWriter { id: CheckpointId::from_bytes([0xf0; 16]), expected_head: None };
     let graph = parent(&trip().remote(Arc::new(writer)), Persistence::Invocation);
@@ -439,7 +439,7 @@ impl RemoteRunner for Snoop {
 }
 
 #[tokio::test]
-async fn calls_of_other_tasks_are_refused() {
+async fn calls_of_other_tasks_are_rejected() {
     let graph = parent(&trip().remote(Arc::new(Snoop)), Persistence::Invocation);
     let error = graph.thread("t", ()).run(Trip::update().mode("")).await.unwrap_err();
     assert!(error.to_string().contains("the process has ended"), "{error}");
