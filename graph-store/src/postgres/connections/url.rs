@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unencoded_at_sign_in_an_option_is_refused() {
+    fn an_unencoded_at_sign_in_an_option_is_rejected() {
         for address in ["db.example/app", "db.example:5432/app", "db.example", "u:p@db.example/app"]
         {
             let url =
