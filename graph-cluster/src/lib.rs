@@ -21,7 +21,7 @@
 //!   was in flight when its worker died is repeated; use
 //!   [`Context::idempotency_key`](graph_core::Context::idempotency_key), which is the same on every worker.
 //! - A worker that lost its connection and reconnects cannot overwrite results: events and results carry the number of
-//!   the claim, and the checkpointer refuses writes under a lease that another worker has taken.
+//!   the claim, and the checkpointer rejects writes under a lease that another worker has taken.
 //! - An interrupt ends the leg of a run. No process waits for the answer.
 //!
 //! Events are not part of these guarantees: if a worker dies, events may be missing or repeated.

@@ -186,12 +186,12 @@ mod tests {
     }
 
     #[test]
-    fn pools_of_nodes_that_must_run_on_the_worker_of_the_run_are_refused() {
+    fn pools_of_nodes_that_must_run_on_the_worker_of_the_run_are_rejected() {
         // Tasks of an eager graph are always executed by the worker of the run.
         let graph = StateGraph::<Essay>::new().node(write.pool("gpu")).edge(START, write).eager();
         let graph = graph.compile().expect("the graph is valid");
-        let refused = GraphRegistry::new(vec![RegisteredGraph::new("essay", graph, || ())]);
-        let Err(ClusterError::ImmovableNode { graph, node }) = refused else {
+        let rejected = GraphRegistry::new(vec![RegisteredGraph::new("essay", graph, || ())]);
+        let Err(ClusterError::ImmovableNode { graph, node }) = rejected else {
             panic!("the graph was registered");
         };
         assert_eq!((graph.as_str(), node.as_str()), ("essay", "write"));

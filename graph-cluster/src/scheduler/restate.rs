@@ -96,7 +96,7 @@ impl Restate {
         self
     }
 
-    /// Refuses calls that are not signed with this key of the server (`publickeyv1_…`). Without a key, everyone who can
+    /// Rejects calls that are not signed with this key of the server (`publickeyv1_…`). Without a key, everyone who can
     /// reach the worker's address can start queued runs.
     pub fn identity_key(mut self, key: impl Into<String>) -> Self {
         self.identity_key = Some(key.into());

@@ -287,7 +287,7 @@ impl RunStore {
     }
 
     /// Ends the database session that holds the checkpointer's lease on the thread of a claimed run, so that the lease
-    /// is released. The previous holder's writes are refused once this worker has leased the thread.
+    /// is released. The previous holder's writes are rejected once this worker has leased the thread.
     ///
     /// Does nothing if this is the first claim of the thread: the holder is then not a worker of the cluster. Returns
     /// whether a session was ended.

@@ -19,7 +19,7 @@ const OK: [u8; 1] = [0x88];
 /// The status 401.
 const UNAUTHORIZED: [u8; 4] = [0x48, 0x82, 0x68, 0x01];
 
-pub(crate) async fn worker_with_a_key_refuses_unsigned_calls(cluster: &Cluster) {
+pub(crate) async fn worker_with_a_key_rejects_unsigned_calls(cluster: &Cluster) {
     // No server listens on this port. The workers need it only to submit runs.
     let options = ["--restate", "http://127.0.0.1:1"];
     let open = cluster.worker_with(&options).await;

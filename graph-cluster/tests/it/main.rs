@@ -123,7 +123,7 @@ suites!(
         // No worker executes the run, and a Restate server accepts no run before a worker is registered.
         operations::concurrent_updates_of_a_value_are_all_applied,
         // No worker executes the runs, and a Restate server accepts no run before a worker is registered.
-        operations::old_tables_are_updated_and_newer_ones_are_refused,
+        operations::old_tables_are_updated_and_newer_ones_are_rejected,
         // No run is started.
         operations::status_server_limits_connections_and_requires_its_key,
         // The names of servers in the commands for Restate exist only in their containers.
@@ -142,8 +142,8 @@ suite!(
     without_restate_server,
     Postgres,
     [
-        identity::worker_with_a_key_refuses_unsigned_calls,
+        identity::worker_with_a_key_rejects_unsigned_calls,
         identity::worker_with_an_invalid_key_does_not_start,
-        submission::run_of_another_scheduler_is_refused,
+        submission::run_of_another_scheduler_is_rejected,
     ]
 );

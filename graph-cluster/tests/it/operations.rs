@@ -109,7 +109,7 @@ pub(crate) async fn concurrent_updates_of_a_value_are_all_applied(cluster: &Clus
     assert_eq!(deleted, None);
 }
 
-pub(crate) async fn old_tables_are_updated_and_newer_ones_are_refused(cluster: &Cluster) {
+pub(crate) async fn old_tables_are_updated_and_newer_ones_are_rejected(cluster: &Cluster) {
     start(cluster, &SMALL.request("claimed", "s")).await;
     start(cluster, &SMALL.request("queued", "t")).await;
     cluster.sql("UPDATE graph_cluster.run SET fence = 1 WHERE id = 'claimed'");

@@ -33,7 +33,7 @@ impl Scheduler for NoSubmission {
     }
 }
 
-pub(crate) async fn run_of_another_scheduler_is_refused(cluster: &Cluster) {
+pub(crate) async fn run_of_another_scheduler_is_rejected(cluster: &Cluster) {
     let request = JOB.request("r", "t");
     cluster.client.start(&request).await.expect("the run is stored");
     let store = RunStore::connect(&cluster.database).await.expect("the database is running");
