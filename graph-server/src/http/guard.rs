@@ -28,7 +28,7 @@ use super::{
 /// - The `Host` header must be an IP address, `localhost` or a configured host name. This prevents DNS rebinding.
 /// - Requests that change state must not come from web pages of other sites, unless their origin is configured.
 /// - If API keys or authenticators are configured, every locked route requires valid credentials.
-/// - Changes and refused requests are logged with the target `audit`.
+/// - Changes and rejected requests are logged with the target `audit`.
 ///
 /// ```
 /// use axum::{Router, http::HeaderMap, routing::get};
@@ -216,7 +216,7 @@ async fn require_key(
         Ok(client) => client,
         Err(problem) => {
             let (method, path) = (request.method(), request.uri().path());
-            tracing::warn!(target: "audit", %method, path, problem, "request refused");
+            tracing::warn!(target: "audit", %method, path, problem, "request rejected");
             let mut response =
                 Problem::new(StatusCode::UNAUTHORIZED, "no_key", problem).into_response();
             let challenge = HeaderValue::from_static("Bearer");
@@ -277,7 +277,7 @@ async fn check_origin(State(guard): State<Arc<Guard>>, request: Request, next: N
 
 impl Guard {
     /// Returns the client that sent a request, or `None` if the request belongs to the operator. The error states why
-    /// the request is refused.
+    /// the request is rejected.
     async fn identify(&self, headers: &HeaderMap) -> Result<Option<Client>, String> {
         if self.authorizes(headers) {
             return Ok(None);
@@ -295,10 +295,10 @@ impl Guard {
     }
 
     fn check(&self, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
-        let refuse = |code, message: &str| Err(Problem::new(StatusCode::FORBIDDEN, code, message));
+        let reject = |code, message: &str| Err(Problem::new(StatusCode::FORBIDDEN, code, message));
         let host = headers.get(header::HOST).and_then(|it| it.to_str().ok()).unwrap_or_default();
         if !self.is_known_host(host) {
-            return refuse(
+            return reject(
                 "unknown_host",
                 "the `Host` header does not match a name of this server; the operator can allow a name \
                  with `--host` or `Guard::host`",
@@ -315,7 +315,7 @@ impl Guard {
         if is_own || self.allows_origin(origin) {
             return Ok(());
         }
-        refuse(
+        reject(
             "other_site",
             "requests from web pages of other sites are not allowed; the operator can allow an origin \
              with `--origin` or `Guard::origin`",

@@ -102,7 +102,7 @@ pub(super) async fn add_authorizer(
             Ok(bytes) => bytes,
             Err(problem) => return ApiError::from(problem).into_response(),
         };
-        // The handler refuses a body that is not JSON.
+        // The handler rejects a body that is not JSON.
         body = serde_json::from_slice(&bytes).unwrap_or_default();
         request = Request::from_parts(parts, Body::from(bytes));
     }

@@ -167,6 +167,6 @@ pub enum Decision {
     /// # }
     /// ```
     AllowNamespace(Vec<String>),
-    /// The request is refused with the status 403 and this reason.
+    /// The request is rejected with the status 403 and this reason.
     Deny(String),
 }

@@ -123,7 +123,7 @@ fn answer_json(answer: &Answer) -> Value {
     }
 }
 
-/// Returns the statuses with which a request can be refused, and their descriptions.
+/// Returns the statuses with which a request can be rejected, and their descriptions.
 fn errors(operation: &Operation) -> Vec<(&'static str, &'static str)> {
     let mut errors = vec![
         ("403", "The client, the host name or the origin is not allowed."),

@@ -129,12 +129,12 @@ async fn execute(
     input: Map<String, Value>,
     cx: Context,
 ) -> Result<Value, NodeError> {
-    let refused = |problem: Problem| NodeError::terminal(problem.into_parts().1);
+    let rejected = |problem: Problem| NodeError::terminal(problem.into_parts().1);
     // Whether this execution has started or resumed the run.
     let mut resumed = false;
     let start = async {
         resumed = true;
-        Ok::<String, NodeError>(runs.start(input).await.map_err(refused)?.id)
+        Ok::<String, NodeError>(runs.start(input).await.map_err(rejected)?.id)
     };
     let id = cx.task("start", (), start).await?;
     let mut run = FollowedRun::new(&service, id.clone());
@@ -147,10 +147,10 @@ async fn execute(
         }
         let question = async {
             let waiting = service.get(&id).await?;
-            runs.question(&waiting).await.map_err(refused)
+            runs.question(&waiting).await.map_err(rejected)
         };
         let question = cx.task("question", (), question).await?;
-        let check = |answer: Value| runs.answer(answer).map_err(refused);
+        let check = |answer: Value| runs.answer(answer).map_err(rejected);
         let args = cx.interrupt_checked(question, check)?;
         let answer = async {
             resumed = run.answer(args).await?;

@@ -44,7 +44,7 @@ impl StoreArea {
     /// Returns the namespace in the store for the namespace of an item.
     pub(super) fn of_item(&self, labels: Vec<String>) -> Vec<String> {
         match self {
-            // The store refuses an empty namespace, so it must not become the namespace of the area.
+            // The store rejects an empty namespace, so it must not become the namespace of the area.
             Self::Below(_) if labels.is_empty() => labels,
             _ => self.inside(labels),
         }
@@ -67,7 +67,7 @@ fn escape(label: &str) -> String {
 }
 
 /// Returns the namespace that a request about the store names: that of an item, or the prefix of a search or a list.
-/// Returns an empty one if the request names none, or an invalid one, which the handler refuses.
+/// Returns an empty one if the request names none, or an invalid one, which the handler rejects.
 pub(super) fn requested_namespace(
     method: &Method,
     uri: &Uri,
@@ -77,7 +77,7 @@ pub(super) fn requested_namespace(
         let namespace = Query::of_uri(uri)?.take_text("namespace")?;
         return Ok(namespace.as_deref().map(split).unwrap_or_default());
     }
-    // The handlers refuse bodies with more than one of these fields.
+    // The handlers reject bodies with more than one of these fields.
     let fields = ["namespace", "namespace_prefix", "prefix"];
     let named = fields.iter().map(|it| &body[*it]).find(|it| !it.is_null());
     Ok(named.map(|it| serde_json::from_value(it.clone()).unwrap_or_default()).unwrap_or_default())

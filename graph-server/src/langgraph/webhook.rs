@@ -2,7 +2,7 @@
 //!
 //! By default, the server refuses to connect to loopback, private and other special addresses, because a client could
 //! otherwise reach services inside the server's network. The check is part of name resolution, so a name that resolves
-//! to such an address is refused too.
+//! to such an address is rejected too.
 
 use std::{
     net::{IpAddr, SocketAddr},

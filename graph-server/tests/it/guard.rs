@@ -139,10 +139,10 @@ async fn cors_headers_name_the_allowed_origins_methods_and_headers() {
     let stranger = ask("https://evil.example").await;
     assert!(!stranger.headers().contains_key("access-control-allow-origin"));
     // Web pages from allowed origins can read error responses.
-    let refused = server.request(Method::GET, "/runs").header("origin", "https://friend.example");
-    let refused = refused.send().await.unwrap();
-    assert_eq!(refused.status().as_u16(), 401);
-    assert_eq!(refused.headers()["access-control-allow-origin"], "https://friend.example");
+    let rejected = server.request(Method::GET, "/runs").header("origin", "https://friend.example");
+    let rejected = rejected.send().await.unwrap();
+    assert_eq!(rejected.status().as_u16(), 401);
+    assert_eq!(rejected.headers()["access-control-allow-origin"], "https://friend.example");
 }
 
 #[tokio::test]

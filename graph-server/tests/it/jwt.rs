@@ -238,7 +238,7 @@ fn coordinate(key: &SigningKey, name: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn unsigned_and_forged_tokens_are_refused() {
+async fn unsigned_and_forged_tokens_are_rejected() {
     let (secret, curve) = (&hmac_keys(SECRET)[0], es256_key());
     let keys = [
         Jwt::with_secret(SECRET, JwtOptions::default()),
@@ -301,7 +301,7 @@ async fn claims_are_checked_for_each_kind_of_key() {
         claims
     };
     let accepted = [valid.clone(), without("nbf"), with("aud", json!(["other", "graphs"]))];
-    let refused = [
+    let rejected = [
         with("exp", json!(1)),
         with("exp", json!("never")),
         with("nbf", json!(FAR)),
@@ -319,7 +319,7 @@ async fn claims_are_checked_for_each_kind_of_key() {
             let owner = owner(jwt, &key.token(claims)).await;
             assert_eq!(owner.as_deref(), Some("ada"), "{}: {claims}", key.algorithm);
         }
-        for claims in &refused {
+        for claims in &rejected {
             assert_eq!(owner(jwt, &key.token(claims)).await, None, "{}: {claims}", key.algorithm);
         }
     }

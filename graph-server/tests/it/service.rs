@@ -184,8 +184,8 @@ async fn concurrency_and_queue_length_are_limited() {
     for idx in 0..5 {
         service.start(new(&format!("r{idx}"), json!({ "to": 1 }))).await.unwrap();
     }
-    let refused = service.start(new("r5", json!({ "to": 1 }))).await;
-    assert!(matches!(refused, Err(ServiceError::QueueFull(3))), "{refused:?}");
+    let rejected = service.start(new("r5", json!({ "to": 1 }))).await;
+    assert!(matches!(rejected, Err(ServiceError::QueueFull(3))), "{rejected:?}");
     assert!(service.get("r5").await.is_err(), "a rejected run is not stored");
     counter.wait_for_working(2).await;
     counter.allow(5);
@@ -198,8 +198,8 @@ async fn concurrency_and_queue_length_are_limited() {
     let capacity = Capacity { concurrent: 1, queued: 0 };
     let service = Service::open(registry, Arc::new(Counter::new(0)), capacity).await.unwrap();
     service.start(new("first", json!({ "to": 1 }))).await.unwrap();
-    let refused = service.start(new("second", json!({ "to": 1 }))).await;
-    assert!(matches!(refused, Err(ServiceError::QueueFull(0))), "{refused:?}");
+    let rejected = service.start(new("second", json!({ "to": 1 }))).await;
+    assert!(matches!(rejected, Err(ServiceError::QueueFull(0))), "{rejected:?}");
 }
 
 #[tokio::test]

@@ -121,9 +121,9 @@ async fn a_run_that_waits_for_an_answer_interrupts_the_graph() {
     assert_eq!(*question, json!({ "run_id": "run-1", "asks": "How far?" }), "{waiting}");
     assert_eq!(service.get("run-1").await.unwrap().status, Status::Waiting, "it is not cancelled");
 
-    let refused = post_json(&api, &format!("{runs}/wait"), resume(&json!("far"))).await;
-    let message = refused["__error__"]["message"].as_str().unwrap();
-    assert!(message.contains("not a number"), "{refused}");
+    let rejected = post_json(&api, &format!("{runs}/wait"), resume(&json!("far"))).await;
+    let message = rejected["__error__"]["message"].as_str().unwrap();
+    assert!(message.contains("not a number"), "{rejected}");
     assert_eq!(service.get("run-1").await.unwrap().status, Status::Waiting);
 
     let stream = post(&api, &format!("{runs}/stream"), resume(&json!(3))).await;

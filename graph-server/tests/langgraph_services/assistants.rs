@@ -13,8 +13,8 @@ async fn one_of_several_clients_creates_an_assistant() {
         let body = |name: usize| json!({ "graph_id": "tiny", "assistant_id": id, "name": name.to_string() });
         let bodies: Vec<_> = (0..4).map(body).collect();
         let answers = join_all(bodies.iter().map(|it| server.post("/assistants", it))).await;
-        let (created, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(|it| it.0 == 200);
-        assert_eq!(refused.iter().map(|it| it.0).collect::<Vec<_>>(), [409; 3], "{refused:?}");
+        let (created, rejected): (Vec<_>, Vec<_>) = answers.into_iter().partition(|it| it.0 == 200);
+        assert_eq!(rejected.iter().map(|it| it.0).collect::<Vec<_>>(), [409; 3], "{rejected:?}");
         let path = format!("/assistants/{id}");
         assert_eq!(server.get(&path).await.1, created[0].1);
         let (_, versions) = server.post(&format!("{path}/versions"), &json!({})).await;

@@ -1,4 +1,4 @@
-//! The audit log: changes and refused requests, with their client and without credentials.
+//! The audit log: changes and rejected requests, with their client and without credentials.
 
 use reqwest::Method;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn changes_and_refused_requests_are_logged_without_credentials() {
+async fn changes_and_rejected_requests_are_logged_without_credentials() {
     let server = server().await;
     let (bob, reader) = (user(&server, "bob"), user(&server, "reader"));
     let path = bob.new_thread().await;
@@ -28,7 +28,7 @@ async fn changes_and_refused_requests_are_logged_without_credentials() {
             &["request answered", "owner=\"bob\";", "method=PATCH;", "status=200;"],
             &["request answered", "owner=\"bob\";", "method=PATCH;", "status=403;"],
             &["request answered", "owner=\"bob\";", "method=GET;", "status=403;"],
-            &["request refused", "method=GET;", "problem="],
+            &["request rejected", "method=GET;", "problem="],
             &["request answered", "owner=\"ada@example.org\";", "method=PATCH;", "status=404;"],
             &["request answered", "owner=\"bob\";", "method=DELETE;", "status=204;"],
         ],

@@ -63,7 +63,7 @@ pub(crate) fn user<'a>(server: &'a Server, name: &str) -> User<'a> {
 }
 
 #[tokio::test]
-async fn requests_without_valid_credentials_are_refused() {
+async fn requests_without_valid_credentials_are_rejected() {
     let server = server().await;
     assert_eq!(server.get("/ok").await.0, 200);
     let (status, body) = server.post("/threads", &json!({})).await;
@@ -96,7 +96,7 @@ async fn threads_and_runs_of_other_owners_are_invisible() {
         assert_eq!(admin.status(path).await, 200, "{path}");
         assert_eq!(bob.status(path).await, 404, "{path}");
     }
-    // Streams of a thread stay open, so only the refusal is tested.
+    // Streams of a thread stay open, so only the rejection is tested.
     assert_eq!(bob.status(&format!("/threads/{thread}/stream")).await, 404);
     let changes = [
         (format!("/threads/{thread}/runs/wait"), body.clone()),
@@ -233,7 +233,7 @@ async fn tokens_with_a_shared_secret_identify_clients() {
     assert_eq!(status(hs256(&claims(&|_| {}))).await, 200);
     let no_scope = claims(&|it| it["scope"] = json!("openid"));
     assert_eq!(status(hs256(&no_scope)).await, 403, "the default scope is `read`");
-    let refused: [&dyn Fn(&mut Value); 7] = [
+    let rejected: [&dyn Fn(&mut Value); 7] = [
         &|it| it["exp"] = json!(1),
         &|it| it["exp"] = json!("never"),
         &|it| it["nbf"] = json!(FAR),
@@ -242,7 +242,7 @@ async fn tokens_with_a_shared_secret_identify_clients() {
         &|it| drop(it.as_object_mut().unwrap().remove("sub")),
         &|it| drop(it.as_object_mut().unwrap().remove("aud")),
     ];
-    for change in refused {
+    for change in rejected {
         let claims = claims(change);
         assert_eq!(status(hs256(&claims)).await, 401, "{claims}");
     }

@@ -41,7 +41,7 @@ async fn an_authenticator_of_the_application_identifies_the_owner() {
     assert_eq!(send(Method::GET, &path, ada).await.0, 200);
     assert_eq!(send(Method::GET, &path, bob).await.0, 404);
     let invalid = HeaderValue::from_bytes(b"\xff").unwrap();
-    let (status, refused) = send(Method::POST, "/threads", invalid).await;
+    let (status, rejected) = send(Method::POST, "/threads", invalid).await;
     assert_eq!(status, 401);
-    assert!(refused["detail"].as_str().unwrap().contains("must be ASCII"), "{refused}");
+    assert!(rejected["detail"].as_str().unwrap().contains("must be ASCII"), "{rejected}");
 }

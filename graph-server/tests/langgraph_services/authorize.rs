@@ -43,16 +43,16 @@ fn detail(body: &Value) -> &str {
 async fn actions_are_denied_by_resource_action_and_body() {
     let server = Server::start_authorized(guard(), TeamRules).await;
     let ada = user(&server, "ada");
-    let (status, refused) = ada.post("/assistants", json!({ "graph_id": "tiny" })).await;
-    assert_eq!((status, detail(&refused)), (403, "assistants are read-only"));
+    let (status, rejected) = ada.post("/assistants", json!({ "graph_id": "tiny" })).await;
+    assert_eq!((status, detail(&rejected)), (403, "assistants are read-only"));
     assert_eq!(ada.post("/assistants/search", json!({})).await.0, 200);
     let thread = ada.new_thread().await;
-    let (status, refused) = ada.send(Method::DELETE, &thread, json!({})).await;
-    assert_eq!((status, detail(&refused)), (403, "threads cannot be deleted"));
+    let (status, rejected) = ada.send(Method::DELETE, &thread, json!({})).await;
+    assert_eq!((status, detail(&rejected)), (403, "threads cannot be deleted"));
     assert_eq!(ada.status(&thread).await, 200);
     let slow = json!({ "assistant_id": "slow", "input": {} });
-    let (status, refused) = ada.post(&format!("{thread}/runs/wait"), slow.clone()).await;
-    assert_eq!((status, detail(&refused)), (403, "`slow` is too expensive"));
+    let (status, rejected) = ada.post(&format!("{thread}/runs/wait"), slow.clone()).await;
+    assert_eq!((status, detail(&rejected)), (403, "`slow` is too expensive"));
     let tiny = json!({ "assistant_id": "tiny", "input": { "value": "x" } });
     assert_eq!(ada.post("/runs/batch", json!([tiny, slow])).await.0, 403);
     assert_eq!(ada.post("/runs/batch", json!([tiny])).await.0, 200);
@@ -77,9 +77,9 @@ async fn authorizer_can_give_a_client_access_to_the_objects_of_another_owner() {
 async fn scopes_hold_with_an_authorizer() {
     let server = Server::start_authorized(guard(), TeamRules).await;
     let reader = user(&server, "reader");
-    let (status, refused) = reader.post("/threads", json!({})).await;
+    let (status, rejected) = reader.post("/threads", json!({})).await;
     assert_eq!(status, 403);
-    assert!(detail(&refused).contains("`write`"), "{refused}");
+    assert!(detail(&rejected).contains("`write`"), "{rejected}");
     assert_eq!(reader.post("/threads/search", json!({})).await.0, 200);
 }
 
@@ -275,8 +275,8 @@ async fn every_route_calls_the_authorizer() {
         let path = path.split('/').map(segment).collect::<Vec<_>>().join("/");
         for method in methods.as_object().unwrap().keys() {
             let method: Method = method.to_uppercase().parse().unwrap();
-            let (status, refused) = admin.send(method.clone(), &path, json!({})).await;
-            assert_eq!((status, detail(&refused)), (403, "denied by a test"), "{method} {path}");
+            let (status, rejected) = admin.send(method.clone(), &path, json!({})).await;
+            assert_eq!((status, detail(&rejected)), (403, "denied by a test"), "{method} {path}");
             asked += 1;
         }
     }

@@ -49,9 +49,9 @@ async fn crons_are_created_changed_found_and_deleted() {
 }
 
 #[tokio::test]
-async fn invalid_crons_are_refused() {
+async fn invalid_crons_are_rejected() {
     let server = Server::start().await;
-    let refused = [
+    let rejected = [
         json!({ "schedule": "* * * * *" }),
         json!({ "assistant_id": "tiny" }),
         json!({ "assistant_id": "tiny", "schedule": "* * * *" }),
@@ -62,7 +62,7 @@ async fn invalid_crons_are_refused() {
         json!({ "assistant_id": "tiny", "schedule": "* * * * *", "surprise": 1 }),
         json!({ "assistant_id": "tiny", "schedule": "* * * * *", "webhook": "ftp://host/" }),
     ];
-    for body in refused {
+    for body in rejected {
         let (status, answer) = server.post("/runs/crons", &body).await;
         assert_eq!(status, 422, "{body}: {answer}");
     }

@@ -171,8 +171,8 @@ async fn failures_and_invalid_commands_are_reported() {
     let subscription = command(&server, NEW_THREAD, "subscription.reconnect", json!({})).await;
     assert_eq!(subscription["error"], "not_supported", "subscriptions require a WebSocket");
     let extra = json!({ "assistant_id": "tiny", "input": {}, "surprise": 1 });
-    let refused = command(&server, NEW_THREAD, "run.start", extra).await;
-    assert_eq!(refused["error"], "invalid_argument");
+    let rejected = command(&server, NEW_THREAD, "run.start", extra).await;
+    assert_eq!(rejected["error"], "invalid_argument");
     for body in [
         json!({ "channels": ["unknown"] }),
         json!({ "channels": [] }),

@@ -37,7 +37,7 @@ async fn tree(server: &Server, params: Value) -> Value {
 }
 
 /// Checks that the server answers each command with this error.
-async fn assert_refused<const N: usize>(
+async fn assert_rejected<const N: usize>(
     server: &Server,
     method: &str,
     cases: [(Value, &'static str); N],
@@ -66,14 +66,14 @@ async fn checkpoints_are_listed_in_pages_with_their_nodes() {
     let page = json!({ "limit": 1, "before": all[1]["id"], "namespace": [] });
     assert_eq!(checkpoints(&server, page).await, [all[2].clone()]);
 
-    let refused = [
+    let rejected = [
         (json!({ "limit": 0 }), "invalid_argument"),
         (json!({ "limit": "all" }), "invalid_argument"),
         (json!({ "before": "first" }), "invalid_argument"),
         (json!({ "surprise": 1 }), "invalid_argument"),
         (json!({ "namespace": ["surprise:1"] }), "no_such_namespace"),
     ];
-    assert_refused(&server, "state.listCheckpoints", refused).await;
+    assert_rejected(&server, "state.listCheckpoints", rejected).await;
     let other = format!("/threads/{UNKNOWN}");
     let missing = command(&server, &other, "state.listCheckpoints", json!({})).await;
     assert_eq!(missing["error"], "invalid_argument", "{missing}");
@@ -102,7 +102,7 @@ async fn a_fork_continues_from_its_checkpoint_on_the_same_thread() {
     assert_eq!(values().await, json!({ "value": "xab", "log": ["a", "b"], "count": 2 }));
 
     let unknown_subgraph = json!({ "configurable": { "checkpoint_ns": "surprise:1" } });
-    let refused = [
+    let rejected = [
         (json!({}), "invalid_argument"),
         (json!({ "checkpoint_id": "first" }), "invalid_argument"),
         (json!({ "checkpoint_id": first, "config": { "configurable": 1 } }), "invalid_argument"),
@@ -110,7 +110,7 @@ async fn a_fork_continues_from_its_checkpoint_on_the_same_thread() {
         (json!({ "checkpoint_id": UNKNOWN }), "no_such_checkpoint"),
         (json!({ "checkpoint_id": first, "config": unknown_subgraph }), "no_such_namespace"),
     ];
-    assert_refused(&server, "state.fork", refused).await;
+    assert_rejected(&server, "state.fork", rejected).await;
     let (_, runs) = server.get(&format!("{NEW_THREAD}/runs")).await;
     assert_eq!(runs.as_array().unwrap().len(), 3);
 }
@@ -131,12 +131,12 @@ async fn the_tree_contains_the_statuses_of_subgraphs() {
     assert_ne!(tree(&server, json!({})).await, root, "the latest run");
     assert_eq!(tree(&server, json!({ "run_id": first })).await, root);
 
-    let refused = [
+    let rejected = [
         (json!({ "run_id": "first" }), "invalid_argument"),
         (json!({ "surprise": 1 }), "invalid_argument"),
         (json!({ "run_id": UNKNOWN }), "no_such_run"),
     ];
-    assert_refused(&server, "agent.getTree", refused).await;
+    assert_rejected(&server, "agent.getTree", rejected).await;
     let other = format!("/threads/{}", server.new_thread().await);
     for params in [json!({}), json!({ "run_id": first })] {
         let answer = command(&server, &other, "agent.getTree", params).await;
@@ -217,14 +217,14 @@ async fn an_injected_message_is_answered_after_the_active_run() {
     assert_eq!((&messages[2]["type"], &messages[4]["type"]), (&json!("human"), &json!("system")));
 
     let text = json!({ "role": "user", "content": "hi" });
-    let refused = [
+    let rejected = [
         (json!({ "namespace": [] }), "invalid_argument"),
         (json!({ "message": { "role": "user" } }), "invalid_argument"),
         (json!({ "message": { "role": "assistant", "content": "hi" } }), "invalid_argument"),
         (json!({ "message": text, "surprise": 1 }), "invalid_argument"),
         (json!({ "message": text, "namespace": ["model:1"] }), "not_supported"),
     ];
-    assert_refused(&server, "input.inject", refused).await;
+    assert_rejected(&server, "input.inject", rejected).await;
     let other = format!("/threads/{}", server.new_thread().await);
     let params = json!({ "message": text });
     let answer = command(&server, &other, "input.inject", params.clone()).await;

@@ -180,7 +180,7 @@ async fn a_client_that_reconnects_receives_the_events_that_it_missed() {
 }
 
 #[tokio::test]
-async fn invalid_reconnections_are_refused() {
+async fn invalid_reconnections_are_rejected() {
     let server = Server::start().await;
     let mut socket = Socket::open(&server).await;
     let (run, subscription, _) = socket.observe().await;
@@ -219,7 +219,7 @@ async fn a_subscription_is_not_restored_if_missed_events_are_no_longer_kept() {
 }
 
 #[tokio::test]
-async fn a_websocket_for_the_thread_of_another_owner_is_refused() {
+async fn a_websocket_for_the_thread_of_another_owner_is_rejected() {
     let server = auth::server().await;
     let (ada, bob) = (auth::user(&server, "ada"), auth::user(&server, "bob"));
     let path = format!("{}/stream/events", ada.new_thread().await);

@@ -54,7 +54,7 @@ async fn mcp_lists_and_calls_graphs_as_tools() {
 }
 
 #[tokio::test]
-async fn mcp_refuses_unsupported_versions_of_the_protocol() {
+async fn mcp_rejects_unsupported_versions_of_the_protocol() {
     let server = Server::start().await;
     let status = async |method: &str, version: &'static str| {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": {} });
@@ -67,7 +67,7 @@ async fn mcp_refuses_unsupported_versions_of_the_protocol() {
     assert_eq!(status("tools/list", "2026-99-99").await, 400);
     // The body of this request contains the version that the client prefers.
     assert_eq!(status("initialize", "2026-99-99").await, 200);
-    // Version 2025-03-26 requires batches, which the server refuses.
+    // Version 2025-03-26 requires batches, which the server rejects.
     for (wanted, version) in
         [("2025-03-26", "2024-11-05"), ("2026-99-99", "2025-11-25"), ("1", "2025-11-25")]
     {
@@ -130,8 +130,8 @@ async fn a2a_sends_messages_to_assistants() {
     let stored = call(&server, path, "tasks/get", json!({ "id": upper })).await;
     assert_eq!(stored["result"]["id"], task["id"]);
     let file = json!({ "role": "user", "parts": [{ "kind": "file", "file": {} }] });
-    let refused = call(&server, path, "message/send", json!({ "message": file })).await;
-    assert_eq!(refused["error"]["code"], -32602);
+    let rejected = call(&server, path, "message/send", json!({ "message": file })).await;
+    assert_eq!(rejected["error"]["code"], -32602);
 }
 
 #[tokio::test]

@@ -57,12 +57,12 @@ async fn the_events_stream_shows_the_name_and_tags_of_the_run() {
 }
 
 #[tokio::test]
-async fn options_without_an_effect_are_refused() {
+async fn options_without_an_effect_are_rejected() {
     let server = Server::start().await;
     let body = json!({ "assistant_id": "tiny", "config": { "run_id": "x" } });
-    let (status, refused) = server.post("/runs/wait", &body).await;
+    let (status, rejected) = server.post("/runs/wait", &body).await;
     assert_eq!(status, 422);
-    assert!(refused["detail"].as_str().unwrap().contains("run_id"), "{refused}");
+    assert!(rejected["detail"].as_str().unwrap().contains("run_id"), "{rejected}");
 }
 
 /// Returns the names of the events in a stream.
@@ -130,7 +130,7 @@ async fn the_assistant_of_a_batch_may_be_repeated_as_the_javascript_client_does(
         json!([run])
     };
     assert_eq!(server.post("/runs/batch", &batch("tiny")).await.0, 200);
-    let (status, refused) = server.post("/runs/batch", &batch("chat")).await;
+    let (status, rejected) = server.post("/runs/batch", &batch("chat")).await;
     assert_eq!(status, 422);
-    assert!(refused["detail"].as_str().unwrap().contains("assistantId"), "{refused}");
+    assert!(rejected["detail"].as_str().unwrap().contains("assistantId"), "{rejected}");
 }

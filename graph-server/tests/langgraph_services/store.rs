@@ -74,9 +74,9 @@ async fn namespaces_are_listed_by_prefix_suffix_and_depth() {
 }
 
 #[tokio::test]
-async fn invalid_requests_are_refused() {
+async fn invalid_requests_are_rejected() {
     let server = Server::start().await;
-    let refused = [
+    let rejected = [
         (400, Method::PUT, "/store/items", json!({ "namespace": [], "key": "k", "value": {} })),
         (
             400,
@@ -108,7 +108,7 @@ async fn invalid_requests_are_refused() {
         (422, Method::POST, "/store/items/search", json!({ "query": "what?" })),
         (422, Method::POST, "/store/namespaces", json!({ "max_depth": 0 })),
     ];
-    for (expected, method, path, body) in refused {
+    for (expected, method, path, body) in rejected {
         let (status, answer) = server.send(method, path, &body).await;
         assert_eq!(status, expected, "{body}");
         assert!(answer["detail"].is_string(), "{answer}");

@@ -21,7 +21,7 @@ async fn metrics_count_runs_and_requests() {
 }
 
 #[tokio::test]
-async fn unknown_query_parameters_are_refused() {
+async fn unknown_query_parameters_are_rejected() {
     let server = Server::start().await;
     let accepted = ["/ok", "/ok?check_db=1", "/metrics?format=prometheus"];
     for path in accepted {

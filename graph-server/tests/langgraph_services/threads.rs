@@ -28,11 +28,11 @@ async fn threads_are_deleted_when_their_time_to_live_ends() {
     }
     assert_eq!(server.get(&kept).await.0, 200);
 
-    for refused in
+    for rejected in
         [json!({ "ttl": 0 }), json!({ "ttl": 1e300 }), json!({ "ttl": 1, "strategy": "x" })]
     {
-        let (status, _) = server.post("/threads", &json!({ "ttl": refused })).await;
-        assert_eq!(status, 422, "{refused}");
+        let (status, _) = server.post("/threads", &json!({ "ttl": rejected })).await;
+        assert_eq!(status, 422, "{rejected}");
     }
     assert_eq!(server.get(&format!("{kept}?include=surprise")).await.0, 422);
 }

@@ -78,7 +78,7 @@ async fn the_flows_of_agent_chat_ui_work() {
 }
 
 #[tokio::test]
-async fn unsupported_requests_of_user_interfaces_are_refused() {
+async fn unsupported_requests_of_user_interfaces_are_rejected() {
     let server = Server::start().await;
     let ag_ui = |more: (&str, Value)| {
         let mut body = json!({
@@ -87,25 +87,25 @@ async fn unsupported_requests_of_user_interfaces_are_refused() {
         body[more.0] = more.1;
         body
     };
-    let refused = [
+    let rejected = [
         ag_ui(("surprise", json!(1))),
         ag_ui(("protocolVersion", json!("2.0"))),
         ag_ui(("parentRunId", json!("r0"))),
         ag_ui(("state", json!("x"))),
         ag_ui(("messages", json!([{ "id": "1", "role": "surprise", "content": "x" }]))),
     ];
-    for body in refused {
+    for body in rejected {
         let (status, answer) = server.post("/ag-ui/chat", &body).await;
         assert_eq!(status, 422, "{body}: {answer}");
     }
     let message = |part: Value| json!([{ "id": "1", "role": "user", "parts": [part] }]);
-    let refused = [
+    let rejected = [
         json!({ "id": "c", "messages": message(json!({ "type": "file", "mediaType": "audio/wav" })) }),
         json!({ "id": "c", "messages": [{ "id": "1", "role": "surprise" }] }),
         json!({ "id": "c", "messages": [], "trigger": "surprise" }),
         json!({ "id": "c", "messages": [], "surprise": 1 }),
     ];
-    for body in refused {
+    for body in rejected {
         let (status, answer) = server.post("/ai-sdk/chat", &body).await;
         assert_eq!(status, 422, "{body}: {answer}");
     }
@@ -167,9 +167,9 @@ async fn only_messages_of_the_assistant_are_streamed() {
 }
 
 #[tokio::test]
-async fn edited_messages_are_refused() {
+async fn edited_messages_are_rejected() {
     let server = Server::start().await;
-    let refuses = async |path: &str, body: Value| {
+    let rejects = async |path: &str, body: Value| {
         let (status, answer) = server.post(path, &body).await;
         assert_eq!(status, 400, "{body}: {answer}");
         let detail = answer["detail"].as_str().unwrap();
@@ -179,13 +179,13 @@ async fn edited_messages_are_refused() {
     let body = |messages: Value| json!({ "id": "c", "messages": messages });
     stream(&server, "/ai-sdk/chat", &body(json!([user("1", "first")]))).await;
     let edited = json!({ "id": "c", "messages": [user("1", "edited")], "messageId": "1" });
-    refuses("/ai-sdk/chat", edited).await;
+    rejects("/ai-sdk/chat", edited).await;
     let both = json!([user("1", "edited"), user("2", "second")]);
-    refuses("/ai-sdk/chat", body(both)).await;
+    rejects("/ai-sdk/chat", body(both)).await;
     let regenerated = json!({
         "id": "c", "messages": [user("1", "edited")], "trigger": "regenerate-message",
     });
-    refuses("/ai-sdk/chat", regenerated).await;
+    rejects("/ai-sdk/chat", regenerated).await;
     stream(&server, "/ai-sdk/chat", &body(json!([user("1", "first"), user("2", "second")]))).await;
 
     let image = json!({ "type": "image", "source": { "type": "url", "value": "https://x.org/a" } });
@@ -193,7 +193,7 @@ async fn edited_messages_are_refused() {
     let first = user("1", json!([{ "type": "text", "text": "first" }, image]));
     stream(&server, "/ag-ui/chat", &ag_ui_request("t", &[first])).await;
     let edited = user("1", json!("edited"));
-    refuses("/ag-ui/chat", ag_ui_request("t", &[edited])).await;
+    rejects("/ag-ui/chat", ag_ui_request("t", &[edited])).await;
     // The snapshot that clients send back contains only the text.
     let messages = [user("1", json!("first")), user("2", json!("second"))];
     stream(&server, "/ag-ui/chat", &ag_ui_request("t", &messages)).await;

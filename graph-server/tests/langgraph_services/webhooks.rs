@@ -22,7 +22,7 @@ async fn an_ended_run_is_posted_and_a_failed_delivery_is_retried() {
 }
 
 #[tokio::test]
-async fn webhooks_to_private_addresses_are_refused_by_default() {
+async fn webhooks_to_private_addresses_are_rejected_by_default() {
     let server = Server::start().await;
     let thread = server.new_thread().await;
     for webhook in ["http://127.0.0.1:9/", "http://localhost/", "http://[::1]/", "file:///etc/"] {

@@ -138,10 +138,10 @@ mod tests {
         let expiring = manager.start_expiry(&ttl).await.unwrap().unwrap();
         let thread = manager.thread(ttl.thread_id).await.unwrap();
         let run = new_run(ttl.thread_id);
-        let refused = manager.create(&run, thread.clone()).await.unwrap_err();
-        assert_eq!(refused.into_response().status(), StatusCode::CONFLICT);
-        let refused = manager.set_ttl(&ttl).await.unwrap_err();
-        assert_eq!(refused.into_response().status(), StatusCode::CONFLICT);
+        let rejected = manager.create(&run, thread.clone()).await.unwrap_err();
+        assert_eq!(rejected.into_response().status(), StatusCode::CONFLICT);
+        let rejected = manager.set_ttl(&ttl).await.unwrap_err();
+        assert_eq!(rejected.into_response().status(), StatusCode::CONFLICT);
         expiring.release().await.unwrap();
         manager.create(&run, thread).await.unwrap();
         assert!(
@@ -160,8 +160,8 @@ mod tests {
             let (manager, thread) = (manager.clone(), ttl.thread_id);
             async move { manager.delete_thread(thread).await }
         });
-        let refused = manager.create(&run, thread.clone()).await.unwrap_err();
-        assert_eq!(refused.into_response().status(), StatusCode::CONFLICT);
+        let rejected = manager.create(&run, thread.clone()).await.unwrap_err();
+        assert_eq!(rejected.into_response().status(), StatusCode::CONFLICT);
         reservation.release().await.unwrap();
         deleting.await.unwrap().unwrap();
         assert!(manager.thread(ttl.thread_id).await.is_err());

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn lists_that_do_not_arrive_in_time_are_refused() {
+    async fn lists_that_do_not_arrive_in_time_are_rejected() {
         let never = stream::pending::<Result<Bytes, std::io::Error>>();
         let status = status_of(Request::new(RequestBody::from_stream(never))).await;
         assert_eq!(status, StatusCode::REQUEST_TIMEOUT);

@@ -1,7 +1,7 @@
 //! Storage in PostgreSQL, for several replicas.
 //!
 //! A replica executes a run under a lease, which it renews. If the replica is killed, another one claims the run when
-//! the lease expires. Each claim has a number, the fence: writes of a replica that has lost a run are refused.
+//! the lease expires. Each claim has a number, the fence: writes of a replica that has lost a run are rejected.
 
 mod connection;
 mod documents;

@@ -70,7 +70,7 @@ pub(in crate::langgraph) type Decide<'a> =
 pub(in crate::langgraph) struct Claim {
     pub(in crate::langgraph) run: Uuid,
     pub(in crate::langgraph) thread: Uuid,
-    /// Number of the claim. Writes with the number of an earlier claim are refused.
+    /// Number of the claim. Writes with the number of an earlier claim are rejected.
     pub(in crate::langgraph) fence: i64,
     /// The further events of the run have greater numbers. If the storage is shared, this is the greater of the number
     /// of the thread's last stored event and the time of the claim in microseconds, by the clock of the database.

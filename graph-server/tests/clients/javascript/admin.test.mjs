@@ -88,6 +88,6 @@ check("crons are searched, changed and counted", async () => {
   assert.equal(await client.crons.count({ threadId: thread_id }), 0);
 });
 
-check("an invalid schedule is refused", async () => {
+check("an invalid schedule is rejected", async () => {
   await assert.rejects(client.crons.create("tiny", { schedule: "never", input: TINY_INPUT }), /422/);
 });

@@ -90,7 +90,7 @@ check("a background run is joined and its stream resumed", async () => {
   assert.deepEqual((await client.runs.list(thread)).map((it) => [it.run_id, it.status]), [[run, "success"]]);
 });
 
-check("a second run is refused and the first one cancelled", async () => {
+check("a second run is rejected and the first one cancelled", async () => {
   const thread = await newThread();
   const { run_id } = await client.runs.create(thread, "slow", { input: { steps: 400, delay: 0.25 } });
   const second = { input: TINY_INPUT, multitaskStrategy: "reject" };

@@ -32,7 +32,7 @@ check("a run creates its thread on request", async () => {
   assert.equal((await client.threads.get(thread)).status, "idle");
 });
 
-check("a run of an unknown assistant is refused", async () => {
+check("a run of an unknown assistant is rejected", async () => {
   await assert.rejects(client.runs.wait(null, "no-such-graph", { input: {} }), /404|422/);
 });
 
@@ -177,7 +177,7 @@ check("a batch starts several runs", async () => {
   assert.notEqual(started[0].run_id, started[1].run_id);
 });
 
-check("a webhook to a private address is refused", async () => {
+check("a webhook to a private address is rejected", async () => {
   const thread = await newThread();
   const webhook = "http://127.0.0.1:9/hook";
   await assert.rejects(client.runs.create(thread, "tiny", { input: TINY_INPUT, webhook }), /422/);

@@ -58,7 +58,7 @@ check("an empty list of modes stands for `values`", async () => {
   assert.deepEqual([...new Set(parts.map((it) => it.event))], ["metadata", "values"]);
 });
 
-check("an unknown mode is refused", async () => {
+check("an unknown mode is rejected", async () => {
   await assert.rejects(stream("tiny", TINY_INPUT, { streamMode: "surprise" }), /422/);
 });
 

@@ -97,7 +97,7 @@ async def started_slow_run(client, thread, steps=400, delay=0.25, **options):
 
 @contextmanager
 def status_error(*codes):
-    """Expects the server to refuse a request with one of the status codes."""
+    """Expects the server to reject a request with one of the status codes."""
     with pytest.raises(httpx.HTTPStatusError) as caught:
         yield caught
     assert caught.value.response.status_code in codes, caught.value

@@ -18,9 +18,9 @@ async def test_a_client_answers_the_review(client):
     assert state["tasks"][0]["interrupts"] == [interrupt]
     assert (await client.threads.get(thread))["status"] == "interrupted"
 
-    # An answer that is refused leaves the question open.
-    refused = await client.runs.wait(thread, GRAPH, command={"resume": {"moves": []}}, raise_error=False)
-    assert "keep at least one" in refused["__error__"]["message"], refused
+    # An answer that is rejected leaves the question open.
+    rejected = await client.runs.wait(thread, GRAPH, command={"resume": {"moves": []}}, raise_error=False)
+    assert "keep at least one" in rejected["__error__"]["message"], rejected
     answer = {interrupt["id"]: {"moves": moves[:1]}}
     output = await client.runs.wait(thread, GRAPH, command={"resume": answer})
     assert output["status"] == "complete" and output["run_id"] == interrupt["value"]["run_id"], output

@@ -52,7 +52,7 @@ async def test_assistant_id_can_be_chosen_once(client):
     assert again["name"] == "first"
 
 
-async def test_assistant_of_an_unknown_graph_is_refused(client):
+async def test_assistant_of_an_unknown_graph_is_rejected(client):
     with status_error(404, 422):
         await client.assistants.create("no-such-graph")
 
@@ -104,7 +104,7 @@ async def test_store_returns_what_was_put(client):
     assert await client.store.get_item(namespace, "k") is None
 
 
-async def test_store_refuses_reserved_namespaces_and_unknown_operators(client):
+async def test_store_rejects_reserved_namespaces_and_unknown_operators(client):
     with status_error(400):
         await client.store.put_item(["langgraph"], "k", {})
     with status_error(400):
@@ -199,7 +199,7 @@ async def test_batch_creates_several_runs(client):
         await until_status(client, run["thread_id"], run["run_id"], "success")
 
 
-async def test_empty_batch_is_refused(client):
+async def test_empty_batch_is_rejected(client):
     with status_error(422):
         await client.runs.create_batch([])
 
@@ -254,11 +254,11 @@ async def test_end_of_a_cron_can_be_removed(client):
         await client.crons.delete(cron["cron_id"])
 
 
-async def test_cron_of_an_unknown_graph_is_refused(client):
+async def test_cron_of_an_unknown_graph_is_rejected(client):
     with status_error(404):
         await client.crons.create("nope", schedule="0 0 1 1 *", input=TINY_INPUT)
 
 
-async def test_malformed_schedule_is_refused(client):
+async def test_malformed_schedule_is_rejected(client):
     with status_error(422):
         await client.crons.create("tiny", schedule="every now and then", input=TINY_INPUT)

@@ -102,7 +102,7 @@ async def test_breakpoint_after_a_node_reports_the_checkpoint_of_its_step(client
     assert checkpoints[-1]["values"]["value"] == "xa"
 
 
-async def test_strategy_reject_refuses_a_second_run(client):
+async def test_strategy_reject_rejects_a_second_run(client):
     thread = await new_thread(client)
     run = await started_slow_run(client, thread)
     with status_error(409):

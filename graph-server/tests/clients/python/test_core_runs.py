@@ -193,7 +193,7 @@ async def test_missing_thread_is_created_on_request(client):
     assert (await client.threads.get(thread))["values"] == TINY_RESULT
 
 
-async def test_run_of_an_unknown_assistant_is_refused(client):
+async def test_run_of_an_unknown_assistant_is_rejected(client):
     thread = await new_thread(client)
     with status_error(404, 422):
         await client.runs.wait(thread, "no-such-graph", input=TINY_INPUT)
@@ -201,7 +201,7 @@ async def test_run_of_an_unknown_assistant_is_refused(client):
         await client.runs.create(thread, str(uuid.uuid4()), input=TINY_INPUT)
 
 
-async def test_unknown_values_of_options_are_refused(client):
+async def test_unknown_values_of_options_are_rejected(client):
     thread = await new_thread(client)
     with status_error(422):
         await client.runs.create(thread, "tiny", input=TINY_INPUT, stream_mode="no-such-mode")
@@ -217,7 +217,7 @@ async def test_unknown_run_is_not_found(client):
 
 
 @pytest.mark.fault_of_langgraph("ignores unknown fields")
-async def test_unknown_fields_are_refused():
+async def test_unknown_fields_are_rejected():
     body = {"assistant_id": "tiny", "input": TINY_INPUT, "no_such_field": 1}
     async with httpx.AsyncClient(base_url=URL, timeout=300) as http:
         assert (await http.post("/runs/wait", json=body)).status_code == 422

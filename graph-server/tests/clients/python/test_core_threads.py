@@ -76,7 +76,7 @@ async def test_search_returns_selected_fields_only(client):
     assert found == [{"thread_id": thread, "status": "idle"}]
 
 
-async def test_search_refuses_to_extract_from_an_unknown_field(client):
+async def test_search_rejects_unknown_fields_to_extract(client):
     mark = unique()
     await new_thread(client, metadata={"mark": mark})
     with status_error(422):
@@ -197,6 +197,6 @@ async def test_unknown_thread_is_not_found(client):
         await client.runs.wait(unknown, "tiny", input=TINY_INPUT)
 
 
-async def test_malformed_thread_id_is_refused(client):
+async def test_malformed_thread_id_is_rejected(client):
     with status_error(422):
         await client.threads.get("not-a-uuid")

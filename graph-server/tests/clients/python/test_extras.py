@@ -88,7 +88,7 @@ def test_openapi_document_lists_the_operations(http):
     assert http.get("/docs").status_code == 200
 
 
-async def test_webhook_to_a_loopback_address_is_refused(client):
+async def test_webhook_to_a_loopback_address_is_rejected(client):
     thread = await new_thread(client)
     with pytest.raises(httpx.HTTPStatusError) as caught:
         await client.runs.create(thread, "tiny", input=TINY_INPUT, webhook="http://127.0.0.1:9/hook")

@@ -132,7 +132,7 @@ async def test_events_are_replayed_since_a_number(client):
     assert [it["params"]["data"] for it in replayed] == [it["params"]["data"] for it in events]
 
 
-async def test_unknown_command_is_refused(client):
+async def test_unknown_command_is_rejected(client):
     thread = await new_thread(client)
     async with httpx.AsyncClient(base_url=URL, timeout=300) as http:
         body = {"id": 7, "method": "no.such.command", "params": {}}

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_messages_are_refused_or_left_out() {
+    fn unsupported_messages_are_rejected_or_left_out() {
         let message = |role: &str, content: Value| {
             from_ag_ui(&json!({ "id": "1", "role": role, "content": content }))
         };

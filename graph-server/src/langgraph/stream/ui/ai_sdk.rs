@@ -76,7 +76,7 @@ impl AiSdk {
                 "input": input,
                 "dynamic": true,
             }),
-            // Clients refuse results of calls that are not part of the message.
+            // Clients reject results of calls that are not part of the message.
             ToolPart::Result { call, output, is_known: false, .. } => {
                 json!({ "type": "data-tool-result", "id": call, "data": output })
             }
