@@ -26,8 +26,8 @@ use crate::{
 
 /// An event of a run.
 ///
-/// A serialised event has no time, because the monotonic clock has no meaning in another process. A deserialised event has
-/// the time of its deserialisation.
+/// A serialised event has no time, because the monotonic clock has no meaning in another process. A deserialised event
+/// has the time of its deserialisation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Event {
     /// Sequence number within the run, starting at 0.

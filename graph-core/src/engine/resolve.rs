@@ -104,8 +104,8 @@ fn is_interrupted(checkpoint: &Checkpoint) -> bool {
     Records::new(checkpoint.records.clone()).pending_interrupts().next().is_some()
 }
 
-/// Converts a command. If the run has already recorded the command at the checkpoint, the engine applies the recorded one,
-/// so only the answer is kept. An answer without an interrupt id is dropped if the run has already used it.
+/// Converts a command. If the run has already recorded the command at the checkpoint, the engine applies the recorded
+/// one, so only the answer is kept. An answer without an interrupt id is dropped if the run has already used it.
 fn resolve_command(command: CommandInput, checkpoint: &Checkpoint, run: Option<&str>) -> RunInput {
     let records = || Records::new(checkpoint.records.clone());
     let Some(recorded) = recorded_command(checkpoint, run) else {

@@ -19,8 +19,8 @@ use crate::{
 ///
 /// States and updates convert into inputs: `graph.invoke(Essay { .. }, deps)`, `thread.run(Essay::update().topic("tea"))`.
 ///
-/// A whole state starts a thread. On a thread that has a state, it is rejected if the state has fields without a reducer,
-/// because it would silently reset them; pass an update.
+/// A whole state starts a thread. On a thread that has a state, it is rejected if the state has fields without a
+/// reducer, because it would silently reset them; pass an update.
 ///
 /// ```
 /// use graph_core::{Goto, Input, MemorySaver, START, State, StateGraph};

@@ -89,8 +89,8 @@ impl Progress {
         self.graphs.get(namespace)?.tasks.get(task)
     }
 
-    /// Moves a graph to the step in which a task has started, and returns the graph's progress. If the task is the first
-    /// of its step, drops the tasks of the earlier step with their subgraphs.
+    /// Moves a graph to the step in which a task has started, and returns the graph's progress. If the task is the
+    /// first of its step, drops the tasks of the earlier step with their subgraphs.
     fn enter_step(&mut self, event: &Event) -> &mut GraphProgress {
         let outer = &event.namespace;
         if self.graphs.get(outer).is_some_and(|it| it.step != event.step) {
