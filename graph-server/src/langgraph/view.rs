@@ -19,13 +19,14 @@ pub(super) struct View {
     only_owner: Option<Arc<str>>,
     /// Owner of new objects.
     owner: Option<Arc<str>>,
-    /// Metadata that determines which objects are visible, instead of their owners.
+    /// Metadata entries that determine, for some resources, which objects are visible. They replace the
+    /// check of the owner.
     required: Option<Arc<RequiredMetadata>>,
     /// Namespace of the store that the request accesses, instead of the one that it names.
     namespace: Option<Arc<[String]>>,
 }
 
-/// Entries that the metadata of visible objects contains, for the resources that a request accesses.
+/// Metadata entries that objects must have to be visible. Applies to the resources that the request accesses.
 #[derive(Debug)]
 struct RequiredMetadata {
     entries: Map<String, Value>,
