@@ -336,7 +336,7 @@ async fn runs_are_started_watched_read_compared_and_forked() {
     assert_eq!(detail["planned_calls"], json!(44));
     assert!(detail["usage"]["calls"].as_u64().unwrap() >= 44);
 
-    // A client that reconnects after the last event is told not to connect again.
+    // A client that reconnects after the last event receives the status that ends reconnecting.
     let stream = server.client.get(server.at(&format!("/api/stream/{b}")));
     let stream = stream.header("last-event-id", second.len().to_string()).send().await.unwrap();
     assert_eq!(stream.status(), 204);

@@ -35,7 +35,7 @@ pub struct RegistryError(#[from] rusqlite::Error);
 graph_core::readable_debug!(RegistryError);
 
 /// Version of the database schema. Databases with another version are rejected.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 const SCHEMA: &str = "
 CREATE TABLE IF NOT EXISTS runs (
@@ -43,7 +43,7 @@ CREATE TABLE IF NOT EXISTS runs (
     id TEXT NOT NULL UNIQUE,
     subject TEXT NOT NULL,
     input TEXT NOT NULL,
-    told TEXT NOT NULL,
+    resume_args TEXT NOT NULL,
     status TEXT NOT NULL,
     error TEXT,
     outcome TEXT NOT NULL DEFAULT 'null',
@@ -53,7 +53,8 @@ CREATE TABLE IF NOT EXISTS runs (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS runs_by_status ON runs (status);";
 
-const COLUMNS: &str = "id, subject, input, told, status, error, created, updated, ended, outcome";
+const COLUMNS: &str =
+    "id, subject, input, resume_args, status, error, created, updated, ended, outcome";
 
 impl Registry {
     /// Opens the registry at `path`, creating the file if it does not exist.
@@ -95,7 +96,7 @@ impl Registry {
         let now = SystemTime::now();
         let millis = to_millis(now);
         let added = self.lock().execute(
-            "INSERT OR IGNORE INTO runs (id, subject, input, told, status, created, updated) \
+            "INSERT OR IGNORE INTO runs (id, subject, input, resume_args, status, created, updated) \
              VALUES (?1, ?2, ?3, 'null', 'queued', ?4, ?4)",
             params![new.id, new.subject, new.input.to_string(), millis],
         )?;
@@ -112,7 +113,7 @@ impl Registry {
         ended_at: SystemTime,
     ) -> Result<(), RegistryError> {
         self.lock().execute(
-            "INSERT INTO runs (id, subject, input, told, status, created, updated, ended, outcome) \
+            "INSERT INTO runs (id, subject, input, resume_args, status, created, updated, ended, outcome) \
              VALUES (?1, ?2, ?3, 'null', 'complete', ?4, ?5, ?5, ?6) \
              ON CONFLICT (id) DO UPDATE SET status = 'complete', error = NULL, updated = excluded.updated, \
                  ended = excluded.ended, outcome = excluded.outcome \
@@ -203,7 +204,7 @@ impl Registry {
     /// Queues an inactive run again and stores the arguments of the resume request.
     pub(crate) fn requeue(&self, id: &str, resume_args: &Value) -> Result<(), RegistryError> {
         self.lock().execute(
-            "UPDATE runs SET status = 'queued', error = NULL, told = ?2, updated = ?3, ended = NULL \
+            "UPDATE runs SET status = 'queued', error = NULL, resume_args = ?2, updated = ?3, ended = NULL \
              WHERE id = ?1",
             params![id, resume_args.to_string(), to_millis(SystemTime::now())],
         )?;

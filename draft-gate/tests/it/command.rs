@@ -72,8 +72,11 @@ fn review_rejects_with_a_reason_for_the_worker() {
     let ws = TestWorkspace::with_contract(SEEN_BY_A_PERSON);
     ws.edit("src/a.py", &with_line(OLD));
     assert!(run(&ws, &["review"], "r\nnot like this\n", &[]).is_ok);
-    let told = ws.gate.inbox("w", "t", None).unwrap().pop().unwrap();
-    assert_eq!((told.kind, told.reason.as_str()), (MessageKind::DraftRejected, "not like this"));
+    let message = ws.gate.inbox("w", "t", None).unwrap().pop().unwrap();
+    assert_eq!(
+        (message.kind, message.reason.as_str()),
+        (MessageKind::DraftRejected, "not like this")
+    );
     let output = run(&ws, &["inbox", "--worker", "w", "--task", "t"], "", &[]);
     let kinds: Vec<&str> = output.out.lines().filter_map(|it| it.split(' ').next()).collect();
     assert_eq!(kinds, ["DRAFT_READY", "DRAFT_ESCALATED", "DRAFT_REJECTED"], "{}", output.out);

@@ -231,8 +231,8 @@ fn incomplete_sets_can_be_dropped() {
     assert!(matches!(ws.gate.drop_incomplete("zz", "p"), Err(Error::UnknownSet { .. })));
     assert_eq!(ws.gate.drop_incomplete(&set[..4], "p").unwrap(), set);
     assert!(ws.gate.incomplete().unwrap().is_empty());
-    let told = ws.gate.inbox("w", "t", None).unwrap().pop().unwrap();
-    assert_eq!(told.kind, draft_gate::MessageKind::DraftRejected);
+    let message = ws.gate.inbox("w", "t", None).unwrap().pop().unwrap();
+    assert_eq!(message.kind, draft_gate::MessageKind::DraftRejected);
     // The drafts can be requested again, and their content can be restored.
     let restore = DraftRequest { restore: true, ..DraftRequest::edit("src/a.py", "t") };
     let draft = worker.request(&restore).unwrap();

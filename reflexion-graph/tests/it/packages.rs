@@ -116,10 +116,10 @@ async fn files_with_another_hash_are_rejected_before_anything_runs() {
 async fn unavailable_packages_are_reported_to_the_critic() {
     let code = serde_json::json!({ "code": "import numpy", "dependencies": ["numpy"] });
     let diagnosis = serde_json::json!({ "diagnosis": "no such package", "should_retry": true });
-    let told = "dependency unavailable: numpy; only the standard library is available";
+    let problem = "dependency unavailable: numpy; only the standard library is available";
     let llm = Llm::new(Scripted::new("test", move |request: &Request| {
         let prompt = request.prompt();
-        if !sessions::wants_program(request) && prompt.contains(told) {
+        if !sessions::wants_program(request) && prompt.contains(problem) {
             Reply::from(diagnosis.clone())
         } else if prompt.contains("attempt 1 of") {
             Reply::from(code.clone())
