@@ -34,7 +34,8 @@ pub struct RegistryError(#[from] rusqlite::Error);
 
 graph_core::readable_debug!(RegistryError);
 
-/// Version of the database schema. Databases with another version are rejected.
+/// Version of the database schema. Databases with an earlier version are migrated, and those with a later version are
+/// rejected.
 const VERSION: i64 = 2;
 
 const SCHEMA: &str = "
@@ -73,12 +74,17 @@ impl Registry {
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 10000;",
         )?;
         let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        if version != 0 && version != VERSION {
+        if !(0..=VERSION).contains(&version) {
             let text = format!(
-                "its schema version is {version}, but this program supports only version {VERSION}; open it with the \
-                 program that created it, or use another file"
+                "its schema version is {version}, but this program supports only versions 1 to {VERSION}; open it with \
+                 the program that created it, or use another file"
             );
             return Err(RegistryError(rusqlite::Error::ToSqlConversionFailure(text.into())));
+        }
+        if version == 1 {
+            connection.execute_batch(
+                "BEGIN; ALTER TABLE runs RENAME COLUMN told TO resume_args; PRAGMA user_version = 2; COMMIT;",
+            )?;
         }
         connection.execute_batch(SCHEMA)?;
         connection.pragma_update(None, "user_version", VERSION)?;
@@ -298,7 +304,24 @@ mod tests {
     }
 
     #[test]
-    fn databases_of_another_version_are_rejected() {
+    fn databases_of_version_1_are_migrated() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("runs.db");
+        let old = rusqlite::Connection::open(&path).unwrap();
+        old.execute_batch(&super::SCHEMA.replace("resume_args", "told")).unwrap();
+        let insert = "INSERT INTO runs (id, subject, input, told, status, created, updated) \
+                      VALUES ('a', 'x', '{}', '[1]', 'error', 0, 0)";
+        old.execute(insert, []).unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+        drop(old);
+        for _ in 0..2 {
+            let run = Registry::open(&path).unwrap().get("a").unwrap().unwrap();
+            assert_eq!(run.resume_args, json!([1]));
+        }
+    }
+
+    #[test]
+    fn databases_of_later_versions_are_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("runs.db");
         rusqlite::Connection::open(&path).unwrap().pragma_update(None, "user_version", 7).unwrap();
