@@ -31,9 +31,9 @@ pub struct Case {
 struct Plan {
     title: &'static str,
     thesis: &'static str,
-    /// What the one-off payment buys.
+    /// Purpose of the one-off payment.
     purchase: &'static str,
-    /// What the yearly payment keeps running.
+    /// Purpose of the yearly payment.
     operation: &'static str,
     owner: &'static str,
     downside: &'static str,
