@@ -83,8 +83,8 @@ fn unchecked_states_are_not_accepted() {
     assert_eq!(ws.text("src/a.py"), with_line(OLD));
 }
 
-/// A check that passes, but writes the file `.0` during each of its first `.1` runs, as a concurrently accepted set
-/// would.
+/// A check that passes. During each of its first `.1` runs, it changes the file `.0`, like a set that is accepted
+/// concurrently.
 #[derive(Debug)]
 struct ChangesBeside(std::path::PathBuf, usize, AtomicUsize);
 
