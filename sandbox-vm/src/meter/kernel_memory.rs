@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_mappings_count_as_the_maximum() {
+    fn hidden_mappings_count_as_the_maximum_number() {
         let hidden = Err::<File, _>(io::ErrorKind::PermissionDenied.into());
         assert_eq!(mappings(hidden, 9, || 500), 500);
         assert_eq!(mappings(Err::<File, _>(io::ErrorKind::NotFound.into()), 9, || 500), 0);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn many_mappings_of_a_line_of_processes_count_more() {
+    fn mappings_above_the_ordinary_number_also_count_links_to_ancestors() {
         let ordinary = mappings_bytes(ORDINARY_MAPPINGS, 64);
         assert_eq!(ordinary, ORDINARY_MAPPINGS * MAPPING_BYTES);
         assert_eq!(mappings_bytes(ORDINARY_MAPPINGS + 1, 64), ordinary + MAPPING_BYTES + 64 * 64);

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_holds_the_path_through_all_directories_and_all_locks() {
+    fn buffer_estimate_covers_the_longest_path_and_all_locks() {
         // 4,000 nested directories whose names consist of line breaks.
         assert!(buffer_bytes(4000, 0) >= (4000_u64 * 4 * 256).next_power_of_two());
         assert!(buffer_bytes(0, 10_000) >= 10_000 * 80);
