@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn placebos_are_about_another_pair_and_as_often_about_sound_as_about_flawed_moves() {
+    fn placebos_use_another_pair_and_equally_many_sound_and_flawed_moves() {
         let mut flawed_sources = [0; 2];
         for batch in batches(401) {
             for pair in batch.clone() {
