@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_with_characters_like_separators_are_disguised() {
+    fn hosts_with_characters_that_look_like_separators_are_reported() {
         for url in [
             "https://a.com\u{2215}x.org/y", "(https://a.com\u{2044}x@b.org)",
             "http://a\u{ff0e}com/",

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_passwords_have_several_digits_or_a_symbol() {
+    fn likely_passwords_have_several_digits_or_a_symbol() {
         for value in ["m34dow85", "Fa1con!", "ribbon_12*x", "bZqgUtjHkmnX9a"] {
             assert!(is_likely_password(value), "{value}");
         }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn only_later_arguments_are_passwords() {
+    fn first_argument_is_never_a_password() {
         assert_eq!(password_argument("'app', 'm34dow85'"), Some("m34dow85"));
         assert_eq!(
             password_argument("c, \"host\", \"app\", \"Fa1con@wing\", 0"),

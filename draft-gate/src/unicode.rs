@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn emoji_and_written_languages_hide_nothing() {
+    fn emoji_and_text_in_natural_languages_are_not_reported() {
         for line in [
             "⚠️ ✅ ℹ️ 👨‍👩‍👧 ❤️‍🔥 1️⃣",
             "naïve café — “quoted” …",

@@ -100,7 +100,7 @@ impl ProjectChecks for ChangesBeside {
 
 /// The results of checks must be ignored if the project was changed while the checks ran.
 #[test]
-fn checks_count_only_for_the_project_they_saw() {
+fn check_results_apply_only_to_the_project_that_was_checked() {
     let contract = r#"{"draft_gate": {"checks": [{"name": "tests", "program": "true"}]}}"#;
     for (n_changes, decision, rules_found) in
         [(2, Decision::Accept, vec![]), (9, Decision::Escalate, vec!["unsettled"])]
@@ -130,7 +130,7 @@ impl ProjectChecks for ChangesContract {
 }
 
 #[test]
-fn the_contract_after_the_checks_applies() {
+fn contract_that_changes_during_the_checks_applies() {
     let ws = TestWorkspace::with_contract(&CHECKED.replace("always", "escalated"));
     let checks = ChangesContract(ws.path("_handoff/TASK_CONTRACT.json"));
     let gate = Gate::open(ws.path("")).unwrap().with_checks(checks);

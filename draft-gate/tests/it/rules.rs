@@ -417,7 +417,7 @@ fn secrets_in_the_line_after_their_name_are_detected() {
 }
 
 #[test]
-fn only_a_name_in_the_line_before_is_reported_as_such() {
+fn secrets_are_attributed_to_the_previous_line_only_if_it_has_their_name() {
     let texts = |path: &str, lines: [&str; 2]| -> Vec<String> {
         let lines = [(7, lines[0].to_owned()), (8, lines[1].to_owned())];
         scan(path, &lines).into_iter().map(|it| it.text).collect()
