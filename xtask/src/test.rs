@@ -376,7 +376,7 @@ FUZZ_INPUTS=1000000 CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RE
     }
 
     #[test]
-    fn programs_without_guarantee_are_installed_but_not_required() {
+    fn programs_whose_installation_may_fail_are_not_required() {
         let mut needs = [Availability::Missing; NEEDS.len()];
         needs[4] = Availability::Installable(Rights::Root);
         let plan = plan(&machine(needs), Depth::Usual);
