@@ -45,7 +45,8 @@ fn is_link(value: &str) -> bool {
         })
 }
 
-/// Returns whether a value looks like a password that people make up: it has letters, and several digits or a symbol.
+/// Returns whether a value looks like a password that a person would choose: it has letters, and several digits or a
+/// symbol.
 pub(crate) fn is_likely_password(value: &str) -> bool {
     let n_digits = value.bytes().filter(u8::is_ascii_digit).count();
     let has_symbol = value.contains(['!', '@', '#', '^', '&', '*', '+', '~', '%']);

@@ -221,7 +221,7 @@ fn part_hits<'a>(part: &'a str, file: FileKind, work: &mut Work) -> Vec<Hit<'a>>
         let folded = text_hits(&folded, file, work).into_iter();
         hits.extend(folded.filter(|it| it.kind == Kind::Secret).map(|it| it.found_in(part)));
     }
-    // Comments in programs are prose.
+    // Comments in programs are scanned like prose.
     if let Some(comment) = comment(part).filter(|_| file == FileKind::Code) {
         let prose = FileKind::Prose;
         hits.extend(
