@@ -26,7 +26,7 @@ mod tests {
     use crate::data::SeededRng;
 
     #[test]
-    fn batches_cover_all_pairs_and_have_at_least_two() {
+    fn batches_cover_all_pairs_and_contain_at_least_two_each() {
         assert_eq!(batches(2).first(), Some(&(0..2)));
         assert_eq!(batches(3).first(), Some(&(0..3)));
         assert_eq!(batches(6), [0..2, 2..4, 4..6]);
