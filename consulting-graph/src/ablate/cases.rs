@@ -158,7 +158,7 @@ pub fn generate(company: &Company, pairs: usize, seed: u64) -> Result<Vec<Case>,
     Ok(cases)
 }
 
-/// The parts that both moves of a pair have in common, and what replaces them in the flawed one.
+/// The parts that both moves of a pair have in common, and their replacements in the flawed move.
 struct Parts {
     plan: &'static Plan,
     /// Three facts and the cash balance.
