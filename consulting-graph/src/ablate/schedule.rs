@@ -44,7 +44,7 @@ mod tests {
                 flawed_sources[pair % 2] += source % 2;
             }
         }
-        // 100 are expected of even and of odd pairs, with a standard deviation of 7.
+        // The expected number is 100, for even and for odd pairs, with a standard deviation of 7.
         assert!(flawed_sources.iter().all(|it| (75..=125).contains(it)), "{flawed_sources:?}");
     }
 }
