@@ -107,8 +107,8 @@ fn after_critic(debate: &SandboxState) -> AfterCritic {
     match debate.turns.last() {
         None => AfterCritic::End,
         Some(turn) if turn.entry.role == Speaker::Critic => AfterCritic::Answers,
-        // The decision makers whose turns failed in this round are not asked again: the critic would also be asked
-        // again, and the debate would not end.
+        // Decision makers whose turns failed in this round are not asked again. Asking them again would also repeat the
+        // turns of the critic, and the debate would not end.
         Some(_) => AfterCritic::Score,
     }
 }

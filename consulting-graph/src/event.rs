@@ -165,9 +165,9 @@ impl Layer {
 }
 
 impl LoggedEvent for PipelineEvent {
-    /// Returns in which cases an event is logged although the log already contains an equal one. The end of a run may
-    /// have to be logged again, because a resumed run may fail for the same reason as before or complete with the same
-    /// result.
+    /// Returns the condition under which an event is logged although the log already contains an equal event. The end
+    /// of a run may have to be logged again, because a resumed run may fail for the same reason as before or complete
+    /// with the same result.
     fn repetition(&self) -> Repetition {
         match self {
             Self::PipelineError { .. } => Repetition::Always,

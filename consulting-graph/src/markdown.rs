@@ -55,7 +55,8 @@ fn escape_tags(text: &str) -> String {
     let mut signs = text.chars().peekable();
     while let Some(it) = signs.next() {
         let starts_tag = |next: &char| next.is_ascii_alphabetic() || "/!?".contains(*next);
-        // A backslash is not safe: after a backslash in the text, it would be escaped itself and leave the tag intact.
+        // Not `\<`: if the text has a backslash before the tag, that backslash would escape the inserted one, and the
+        // tag would remain.
         if it == '<' && signs.peek().is_some_and(starts_tag) {
             escaped.push_str("&lt;");
         } else {

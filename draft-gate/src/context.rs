@@ -42,7 +42,7 @@ const PUBLIC_ENTRIES: [&str; 8] =
 /// Base64 of the first line of a certificate.
 const CERTIFICATE: &str = "LS0tLS1CRUdJTiBDRVJU";
 
-/// What the earlier lines of a file say about the next one.
+/// Information from the earlier lines of a file that determines the meaning of the next line.
 #[derive(Debug)]
 pub(crate) struct Context {
     file: FileKind,

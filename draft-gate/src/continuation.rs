@@ -122,7 +122,8 @@ fn is_value(after: &str, file: FileKind) -> bool {
     !is_key && !is_in_sentence
 }
 
-/// Returns the part of a line before the value that the line does not contain, and whether the value may be unquoted.
+/// If a line ends with an assignment whose value is on the next line, returns the part of the line up to the value, and
+/// whether the value may be unquoted.
 fn open_assignment(line: &str) -> Option<(&str, bool)> {
     // The text of a YAML block value follows in separate lines.
     let block = line.trim_end_matches(['-', '+']).strip_suffix(['>', '|']).map(str::trim_end);

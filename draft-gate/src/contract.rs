@@ -148,13 +148,15 @@ impl Contract {
         let contract: Self = serde_json::from_value(object.into()).map_err(invalid)?;
         let rules = &contract.draft_gate;
         if !(0.0..=1.0).contains(&rules.max_deletion_ratio) {
-            return Err(Error::InvalidContract(
-                "max_deletion_ratio must be between 0 and 1".to_owned(),
-            ));
+            return Err(Error::InvalidContract(format!(
+                "max_deletion_ratio is {}, but must be between 0 and 1",
+                rules.max_deletion_ratio
+            )));
         }
         if rules.max_draft_bytes > blob::MAX_BYTES {
             return Err(Error::InvalidContract(format!(
-                "max_draft_bytes must not exceed {}",
+                "max_draft_bytes is {}, but must not exceed {}",
+                rules.max_draft_bytes,
                 blob::MAX_BYTES
             )));
         }

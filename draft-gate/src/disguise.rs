@@ -15,8 +15,8 @@ const MIN_BLANKS: usize = 100;
 /// Number of blanks at the start of a line that no indentation has.
 const MIN_INDENT: usize = 300;
 
-/// Returns findings for text in a line that readers overlook or misread. `is_prose` allows the special spaces and Latin
-/// letters of written languages.
+/// Returns findings for text in a line that readers overlook or misread. If `is_prose` is true, allows the special
+/// spaces and the Latin letters that occur in natural languages.
 pub(crate) fn disguises(line: &str, is_prose: bool) -> Vec<Finding> {
     let mut findings = vec![];
     if hides_characters(line.strip_suffix('\r').unwrap_or(line), is_prose) {
@@ -24,7 +24,7 @@ pub(crate) fn disguises(line: &str, is_prose: bool) -> Vec<Finding> {
         findings.push(Finding::new("hidden-characters", Severity::Escalate, text));
     }
     if hides_behind_blanks(line) {
-        let text = "the line has text behind many blanks, where a reader does not see it";
+        let text = "the line has text after a long run of blanks, where a reader does not see it";
         findings.push(Finding::new("hidden-characters", Severity::Escalate, text));
     }
     if let Some(url) = disguised_url(line) {
@@ -48,7 +48,7 @@ pub(crate) fn disguises(line: &str, is_prose: bool) -> Vec<Finding> {
     findings
 }
 
-/// Returns whether a line has text behind so many blanks that a reader does not see it.
+/// Returns whether a line has text after so many blanks that a reader does not see it.
 fn hides_behind_blanks(line: &str) -> bool {
     let mut n_blanks = 0;
     let mut has_text = false;
@@ -65,8 +65,8 @@ fn hides_behind_blanks(line: &str) -> bool {
     false
 }
 
-/// Returns the first URL whose host contains a character that looks like a separator, such as
-/// `U+2215`. The host is another one than a reader sees.
+/// Returns the first URL whose host contains a character that looks like a separator, such as `U+2215`. The URL refers
+/// to a different host than the one that a reader sees.
 fn disguised_url(line: &str) -> Option<&str> {
     if line.is_ascii() {
         return None;
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_with_characters_like_separators_are_disguised() {
+    fn hosts_with_characters_that_look_like_separators_are_reported() {
         for url in [
             "https://a.com\u{2215}x.org/y", "(https://a.com\u{2044}x@b.org)",
             "http://a\u{ff0e}com/",

@@ -261,8 +261,8 @@ fn shortest_edit(
     }
 }
 
-/// Returns the position in the old text at which a diagonal continues one more edit after `row`, and the index in `row`
-/// of the diagonal that it continues.
+/// Finds the start of a diagonal that has one more edit than the diagonals in `row`. Returns the position in the old
+/// text at which it starts, and the index in `row` of the diagonal from which the edit leads to it.
 fn reached_from(row: &[u32], index: usize) -> (usize, usize) {
     let is_insertion = index == 0 || (index < row.len() && row[index - 1] < row[index]);
     if is_insertion {

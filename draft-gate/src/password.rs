@@ -45,7 +45,8 @@ fn is_link(value: &str) -> bool {
         })
 }
 
-/// Returns whether a value looks like a password that people make up: it has letters, and several digits or a symbol.
+/// Returns whether a value looks like a password that a person would choose: it has letters, and several digits or a
+/// symbol.
 pub(crate) fn is_likely_password(value: &str) -> bool {
     let n_digits = value.bytes().filter(u8::is_ascii_digit).count();
     let has_symbol = value.contains(['!', '@', '#', '^', '&', '*', '+', '~', '%']);
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_passwords_have_several_digits_or_a_symbol() {
+    fn likely_passwords_have_several_digits_or_a_symbol() {
         for value in ["m34dow85", "Fa1con!", "ribbon_12*x", "bZqgUtjHkmnX9a"] {
             assert!(is_likely_password(value), "{value}");
         }
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn only_later_arguments_are_passwords() {
+    fn first_argument_is_never_a_password() {
         assert_eq!(password_argument("'app', 'm34dow85'"), Some("m34dow85"));
         assert_eq!(
             password_argument("c, \"host\", \"app\", \"Fa1con@wing\", 0"),

@@ -65,7 +65,7 @@ enum ValueCheck {
     Generated,
     /// The value has letters of both cases and digits that alternate as often as in random text.
     Random,
-    /// The value looks like a password that people make up.
+    /// The value looks like a password that a person would choose.
     Likely,
     /// The value is a list of arguments, and one after the first literal looks like a password.
     Arguments,

@@ -33,8 +33,8 @@ const MAX_FINDINGS: usize = 20;
 /// Maximum length, in bytes, of an ordinary line. Longer lines are escalated, and scanned in chunks of this size.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// Overlap of consecutive chunks, in bytes. The first bytes of every key, up to this number, are within one chunk together.
-/// They are enough to recognize a longer key.
+/// Overlap of consecutive chunks, in bytes. Every key of at most this length is completely inside one chunk, and of a
+/// longer key at least this number of leading bytes, which are enough to recognize it.
 const CHUNK_OVERLAP: usize = 1 << 10;
 
 /// Work that is counted for each line, in bytes, because some patterns are searched in every line.
@@ -221,7 +221,7 @@ fn part_hits<'a>(part: &'a str, file: FileKind, work: &mut Work) -> Vec<Hit<'a>>
         let folded = text_hits(&folded, file, work).into_iter();
         hits.extend(folded.filter(|it| it.kind == Kind::Secret).map(|it| it.found_in(part)));
     }
-    // Comments in programs are prose.
+    // Comments in programs are scanned like prose.
     if let Some(comment) = comment(part).filter(|_| file == FileKind::Code) {
         let prose = FileKind::Prose;
         hits.extend(

@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// Kind of value that a variable or field holds, according to its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SecretKind {
-    /// A password, which people may have made up.
+    /// A password, which a person may have chosen.
     Password,
     /// A generated key or token.
     Generated,

@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn dot_files_and_instructions_are_reviewed_even_if_they_exist() {
+    fn changes_to_existing_dot_files_and_instructions_are_reviewed() {
         for path in [
             ".github/workflows/ci.yml", ".vscode/settings.json", ".cursorrules", ".unknown-tool",
             "a/.zed/settings.json", ".pre-commit-config.yaml", "x/.dir/y.txt", ".editorconfig",

@@ -50,7 +50,7 @@ pub(crate) fn is_invisible(char: char) -> bool {
 }
 
 /// Returns whether a line contains characters that a reader cannot see. Emoji may contain joiners and variation
-/// selectors. `is_prose` allows the special spaces of written languages.
+/// selectors. If `is_prose` is true, allows the special spaces that occur in natural languages.
 pub(crate) fn hides_characters(line: &str, is_prose: bool) -> bool {
     if line.bytes().all(|byte| (b' '..=b'~').contains(&byte) || byte == b'\t') {
         return false;
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn emoji_and_written_languages_hide_nothing() {
+    fn emoji_and_text_in_natural_languages_are_not_reported() {
         for line in [
             "⚠️ ✅ ℹ️ 👨‍👩‍👧 ❤️‍🔥 1️⃣",
             "naïve café — “quoted” …",

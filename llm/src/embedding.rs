@@ -176,8 +176,7 @@ impl ScriptedEmbeddings {
 
     /// Creates a model that counts words: the more words two texts share, the more similar are their vectors.
     ///
-    /// Upper and lower case are equal. Vectors have `dims` dimensions and unit length; that of a text without words is
-    /// zero.
+    /// Case is ignored. Vectors have `dims` dimensions and unit length; the vector of a text without words is zero.
     pub fn words(dims: usize) -> Self {
         Self::new(move |text| word_vector(text, dims))
     }

@@ -93,7 +93,12 @@ impl Scripted {
         let replies: Vec<Reply> = replies.into_iter().map(Into::into).collect();
         let replies = Mutex::new(replies.into_iter());
         Self::new(name, move |_| {
-            let no_reply = || Reply::failure(ErrorKind::BadRequest, "the script has no reply left");
+            let no_reply = || {
+                Reply::failure(
+                    ErrorKind::BadRequest,
+                    "the script has no replies left; add a reply for this call",
+                )
+            };
             lock(&replies).next().unwrap_or_else(no_reply)
         })
     }

@@ -60,8 +60,8 @@ pub struct InvalidToolCall {
     pub opaque: Option<Value>,
 }
 
-/// Reads the arguments of a tool call from JSON or JSON text. `null` means that there are no arguments. The error says why
-/// they are not an object.
+/// Reads the arguments of a tool call from JSON or JSON text. `null` means that there are no arguments. If the
+/// arguments are not an object, the error states the reason.
 pub(crate) fn read_arguments(arguments: &Value) -> Result<Value, String> {
     match arguments {
         Value::Object(_) => Ok(arguments.clone()),

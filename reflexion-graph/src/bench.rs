@@ -24,7 +24,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     pub max_attempts: u32,
-    /// What to do after a failed attempt.
+    /// Action to take after a failed attempt.
     pub strategy: Strategy,
     /// Resource limits for each execution.
     pub limits: Limits,

@@ -116,13 +116,13 @@ impl Job {
         } else if length > MAX_TASK {
             format!("the task has {length} characters; the maximum is {MAX_TASK}")
         } else if !(1..=10).contains(&self.max_attempts) {
-            "the number of attempts must be from 1 to 10".to_owned()
+            format!("the number of attempts is {}, but must be from 1 to 10", self.max_attempts)
         } else if !(0.1..=60.0).contains(&timeout) {
-            "the timeout must be from 0.1 to 60 seconds".to_owned()
-        } else if cpu_time.is_some_and(|it| !(0.1..=60.0).contains(&it)) {
-            "the CPU time must be from 0.1 to 60 seconds".to_owned()
+            format!("the timeout is {timeout} seconds, but must be from 0.1 to 60 seconds")
+        } else if let Some(cpu_time) = cpu_time.filter(|it| !(0.1..=60.0).contains(it)) {
+            format!("the CPU time is {cpu_time} seconds, but must be from 0.1 to 60 seconds")
         } else if !(64..=2048).contains(&memory) {
-            "the memory must be from 64 to 2048 MiB".to_owned()
+            format!("the memory is {memory} MiB, but must be from 64 to 2048 MiB")
         } else if self.tests.as_ref().is_some_and(|it| it.len() > MAX_CODE) {
             format!("the tests are longer than {MAX_CODE} bytes; shorten them")
         } else if self.expect.as_ref().is_some_and(|it| it.len() > MAX_CODE) {

@@ -177,7 +177,8 @@ fn leave_a_child() -> io::Result<()> {
     spawn_self(&["sleep"]).map(drop)
 }
 
-/// Starts one of the programs of this module in a session of its own. Returns when it has left the session of this process.
+/// Starts one of the programs of this module in a separate session. Returns when the program has left the session of
+/// this process.
 fn start_session(program: &str) -> io::Result<Child> {
     let mut command = Command::new(own_path());
     let mut child = command.args(["as-session-leader", program]).stdout(Stdio::piped()).spawn()?;
@@ -225,7 +226,7 @@ fn other_processes() -> io::Result<()> {
     }
 }
 
-/// Returns whether a process has memory of its own, unlike kernel threads and processes that have just ended.
+/// Returns whether a process has an address space, unlike kernel threads and processes that have just ended.
 fn has_memory(pid: u32) -> bool {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
     !statm.is_empty() && !statm.starts_with("0 ")

@@ -22,13 +22,13 @@ pub fn answer(prompt: &str) -> String {
 pub struct Inquiry {
     /// Subject of the inquiry.
     pub topic: String,
-    /// What the inquiry does besides its work: `interrupt`, `fail`, `open-files`, `escape`, `hang`, `pulse`, `spy`, or
-    /// nothing.
+    /// Additional action of the inquiry: `interrupt`, `fail`, `open-files`, `escape`, `hang`, `pulse` or `spy`. Empty
+    /// for none.
     pub mode: String,
     /// Number of inquiries so far. It exceeds 1 only with thread persistence.
     #[reduce(add)]
     pub count: u32,
-    /// What the nodes found, in order.
+    /// Findings of the nodes, in order.
     #[reduce(append)]
     pub log: Vec<String>,
 }

@@ -54,8 +54,8 @@ const ALLOWED_BYTES: u64 = 3 * (96 << 20);
 /// mappings of all processes is slow in gVisor on a busy machine.
 const SAMPLING_TIME: Duration = Duration::from_secs(300);
 
-/// Makes the kernel allocate memory for several processes. Fails with `PermissionDenied` if they could not allocate more
-/// than allowed.
+/// Makes the kernel allocate memory for several processes. Returns the error `PermissionDenied` if the memory limit is
+/// enforced: if the processes cannot allocate more than allowed, or if one of them is ended.
 pub(crate) fn exhaust(program: &str, kind: &str) -> io::Result<()> {
     let start = |_| {
         let mut command = Command::new(program);

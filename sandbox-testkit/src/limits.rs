@@ -271,8 +271,8 @@ async fn kernel_memory(cx: TestContext) -> Result<(), Failure> {
     // processes, even the agent.
     let is_vm = cx.capabilities.has(Guarantee::VirtualMachine);
     // A user-space kernel holds mappings in its own memory. Without a control group, only the agent counts them, by
-    // reading lists that this kernel writes slowly: it takes seconds, and longer on a busy machine. It also does not
-    // find the memory of a process whose main thread has ended.
+    // reading lists that this kernel writes slowly: it takes seconds, and longer on a busy machine. The agent also
+    // cannot find the memory of a process whose main thread has ended.
     let has_slow_lists =
         cx.capabilities.has(Guarantee::OwnKernel) && !cx.capabilities.has(Guarantee::MemoryLimit);
     let is_tested =

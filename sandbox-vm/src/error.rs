@@ -20,7 +20,7 @@ pub enum Error {
     BadSpec {
         /// Name of the sandbox.
         name: String,
-        /// What is wrong with the spec.
+        /// Description of the problem.
         problem: &'static str,
     },
     /// No back end isolates guests as strongly as required on this machine.
@@ -39,7 +39,7 @@ pub enum Error {
     Start {
         /// Name of the back end.
         backend: &'static str,
-        /// What went wrong.
+        /// Description of the failure.
         problem: String,
     },
     /// The back end does not support the operation.
@@ -69,7 +69,7 @@ pub enum Error {
     Snapshot {
         /// Directory of the snapshot.
         dir: PathBuf,
-        /// What is wrong with the snapshot.
+        /// Reason why the snapshot cannot be used.
         problem: String,
     },
     /// The sandbox has terminated.

@@ -1,4 +1,4 @@
-//! What a scripted node declares in an eager graph: the fields and nodes that its program mentions.
+//! The declarations of a scripted node in an eager graph: the fields and nodes that its program mentions.
 
 use std::collections::BTreeSet;
 

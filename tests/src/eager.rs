@@ -160,7 +160,7 @@ fn tasks_mut(answer: &mut Value) -> impl Iterator<Item = &mut Value> {
     steps.filter_map(|it| it.get_mut("tasks")?.as_array_mut()).flatten()
 }
 
-/// Returns whether an answer is that of a run that left work to do.
+/// Returns whether the answer is from a run that ended before its graph was done.
 fn ends_before_graph(answer: &Value) -> bool {
     let is_pending = |it: &Value| it.as_array().is_some_and(|it| !it.is_empty());
     answer.get("steps").is_some()

@@ -35,7 +35,7 @@ pub enum Execution {
     Executor(Arc<dyn RunExecutor>),
 }
 
-/// What a case produced.
+/// The answers of a case.
 #[derive(Debug)]
 pub(crate) struct Answers {
     /// One answer per call, or a single answer if the graph cannot be built.

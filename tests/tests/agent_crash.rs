@@ -131,7 +131,8 @@ impl Case {
             assert_eq!(*stored.get(id).unwrap_or(&n), n, "{id} was computed again: {context}");
             assert!(n <= 1 + plans.len(), "{id} was executed {n} times: {context}");
         }
-        // Asynchronous writes can lose the start of the run, and the next start has other keys.
+        // With asynchronous writes, the start of the run can be lost. The repeated start then has different idempotency
+        // keys.
         if self.durability == Durability::Sync {
             self.check_keys();
         }

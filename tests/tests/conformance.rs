@@ -53,22 +53,22 @@ macro_rules! cases {
             use super::*;
 
             #[test]
-            fn in_memory() {
+            fn match_langgraph_in_memory() {
                 check($file, SaverKind::Memory, &Execution::Engine);
             }
 
             #[test]
-            fn with_tasks_in_another_process() {
+            fn match_langgraph_with_tasks_in_another_process() {
                 check($file, SaverKind::Memory, &Execution::RemoteTasks);
             }
 
             #[test]
-            fn on_sqlite() {
+            fn match_langgraph_on_sqlite() {
                 check($file, SaverKind::Sqlite, &Execution::Engine);
             }
 
             #[test]
-            fn on_postgres() {
+            fn match_langgraph_on_postgres() {
                 if postgres::shared().is_some() {
                     check($file, SaverKind::Postgres, &Execution::Engine);
                 }

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn examples_are_sorted_and_may_be_absent() {
+    fn examples_are_sorted_and_a_missing_directory_has_none() {
         let dir = env::temp_dir().join(format!("xtask-examples-{}", std::process::id()));
         assert!(examples_in(&dir).unwrap().is_empty());
         fs::create_dir_all(&dir).unwrap();

@@ -39,7 +39,7 @@ Usage: cargo xtask COMMAND
   book                  Render the book and fail on warnings; the first run installs mdBook
   model [NAME]          Download a small model for the local-model tests and print its path
   guest-image           Build the guest agents, kernel and images for micro VMs (requires Debian's apt)
-  web                   Build the web page of `consulting serve` and the studio (requires Node)
+  web                   Build the pages of `consulting serve`, `agent-sandbox serve` and the studio (requires Node)
   help                  Print this text
 ";
 

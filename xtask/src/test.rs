@@ -54,7 +54,8 @@ fn plan(machine: &Machine, depth: Depth) -> Plan {
         if machine.node { tests.env(web::REQUIRE, "1") } else { tests }
     };
 
-    // Everything besides the tests waits for downloads or is built into other directories, so no build waits for another.
+    // All sequences but the first only wait for downloads or build into separate directories, so no build waits for the
+    // lock of another one.
     let build = Stage::parallel(vec![
         vec![build_tests(depth)],
         vec![lint::format()],
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn features_are_complete() {
+    fn all_optional_features_are_tested() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let mut features = vec![];
         for entry in fs::read_dir(root).unwrap() {
@@ -376,7 +377,7 @@ FUZZ_INPUTS=1000000 CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_PROFILE_RE
     }
 
     #[test]
-    fn programs_without_guarantee_are_installed_but_not_required() {
+    fn programs_whose_installation_may_fail_are_not_required() {
         let mut needs = [Availability::Missing; NEEDS.len()];
         needs[4] = Availability::Installable(Rights::Root);
         let plan = plan(&machine(needs), Depth::Usual);

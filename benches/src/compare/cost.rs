@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn first_run_counts_without_rounds() {
+    fn time_of_the_first_run_is_used_if_there_are_no_rounds() {
         check(&[], (1_000.0, 1_000.0, 1_000.0, 0));
     }
 }

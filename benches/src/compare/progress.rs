@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn runs_store_the_modification_times_of_the_peers_programs() {
         let run = Run::new(true, false, &peers().unwrap(), "1").unwrap();
-        // The first two peers, the engine and the handwritten code, are this program.
+        // The first two peers, the engine and the handwritten code, are parts of this program.
         assert_eq!(run.modified[..2], [run.built.unwrap(); 2]);
     }
 }

@@ -31,9 +31,9 @@ pub struct Case {
 struct Plan {
     title: &'static str,
     thesis: &'static str,
-    /// What the one-off payment buys.
+    /// Purpose of the one-off payment.
     purchase: &'static str,
-    /// What the yearly payment keeps running.
+    /// Purpose of the yearly payment.
     operation: &'static str,
     owner: &'static str,
     downside: &'static str,
@@ -158,7 +158,7 @@ pub fn generate(company: &Company, pairs: usize, seed: u64) -> Result<Vec<Case>,
     Ok(cases)
 }
 
-/// The parts that both moves of a pair have in common, and what replaces them in the flawed one.
+/// The parts that both moves of a pair have in common, and their replacements in the flawed move.
 struct Parts {
     plan: &'static Plan,
     /// Three facts and the cash balance.

@@ -43,7 +43,7 @@ pub(super) struct TrialState {
     /// The debate or the critique. In [`Arm::Placebo`], the debate about another move, which is part of the input.
     #[reduce(append)]
     pub(super) log: Vec<ConversationEntry>,
-    /// The verdicts that are put to the vote.
+    /// The verdicts among which the majority decides.
     #[reduce(append)]
     pub(super) samples: Vec<Verdict>,
     /// Tokens and cost of every call.

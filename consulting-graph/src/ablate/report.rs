@@ -289,7 +289,7 @@ fn cost(ablation: &Ablation) -> Vec<Block> {
     blocks
 }
 
-/// Compares the planted skill of scripted critics with the measured one.
+/// Compares the measured skill of the scripted critics with the skill that they were configured with.
 fn planted(ablation: &Ablation) -> Vec<Block> {
     let row = |it: &ArmResult| {
         let (sensitivity, specificity) = it.planted?;

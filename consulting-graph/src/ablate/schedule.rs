@@ -26,7 +26,7 @@ mod tests {
     use crate::data::SeededRng;
 
     #[test]
-    fn batches_cover_all_pairs_and_have_at_least_two() {
+    fn batches_cover_all_pairs_and_contain_at_least_two_each() {
         assert_eq!(batches(2).first(), Some(&(0..2)));
         assert_eq!(batches(3).first(), Some(&(0..3)));
         assert_eq!(batches(6), [0..2, 2..4, 4..6]);
@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn placebos_are_about_another_pair_and_as_often_about_sound_as_about_flawed_moves() {
+    fn placebos_use_another_pair_and_equally_many_sound_and_flawed_moves() {
         let mut flawed_sources = [0; 2];
         for batch in batches(401) {
             for pair in batch.clone() {
@@ -44,7 +44,7 @@ mod tests {
                 flawed_sources[pair % 2] += source % 2;
             }
         }
-        // 100 are expected of even and of odd pairs, with a standard deviation of 7.
+        // The expected number is 100, for even and for odd pairs, with a standard deviation of 7.
         assert!(flawed_sources.iter().all(|it| (75..=125).contains(it)), "{flawed_sources:?}");
     }
 }

@@ -81,7 +81,7 @@ fn reports(company: &Company) -> Vec<FilingEvent> {
         );
         Some(FilingEvent { filed, kind: FilingEventKind::Report, text })
     };
-    // The report for the fourth quarter is that of the year.
+    // There is no report for the fourth quarter, because the annual report covers it.
     let quarters =
         company.quarters.iter().filter(|it| it.period.quarter.is_some_and(|it| it.get() < 4));
     newest(company.annuals.iter().chain(quarters).filter_map(first_filing).collect())
@@ -90,7 +90,7 @@ fn reports(company: &Company) -> Vec<FilingEvent> {
 fn restatements(company: &Company) -> Vec<FilingEvent> {
     let statements = company.annuals.iter().chain(&company.quarters);
     let events = statements.flat_map(|statement| {
-        // The balance sheet at the end of the fourth quarter is that of the year.
+        // The balance sheet at the end of the fourth quarter is the same as at the end of the year.
         let is_last = statement.period.quarter.is_some_and(|it| it.get() == 4);
         let is_repeated = move |item: &Item| is_last && item.unit() == Unit::DollarsAtEnd;
         statement.facts.iter().filter(move |it| !is_repeated(it.0)).filter_map(|(item, fact)| {

@@ -89,8 +89,8 @@ impl Turn<'_> {
         Ok(TurnOutcome { outcome, request: Some(sent), is_shortened, summary_calls })
     }
 
-    /// Builds a request that fits the context window, and returns it with whether it contains a summary of earlier
-    /// rounds. Returns the reason if even the shortest request does not fit.
+    /// Builds a request that fits the context window. Returns the request, and whether it contains a summary of earlier
+    /// rounds. If even the shortest request does not fit, returns the reason.
     async fn fit(
         &self,
         debate: &SandboxState,
@@ -166,7 +166,7 @@ impl Turn<'_> {
     }
 }
 
-/// Returns a context window for which a request is too long, so that about a third of the prompt has to be omitted.
+/// Returns a context window that is too small for a request: about a third of the prompt has to be omitted.
 fn smaller_window(request: &Request) -> ContextWindow {
     let model = ModelId::new("unknown", "unknown");
     let prompt = estimate_tokens(&model.provider, request);

@@ -1,4 +1,4 @@
-//! Where the sandboxes of the debates come from.
+//! The sources of the sandboxes for debates: created for each debate, shared or pooled.
 
 use std::{
     collections::BTreeSet,

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn other_periods_and_units_are_reported() {
+    fn periods_and_units_that_differ_from_the_document_are_reported() {
         let period = Period::parse("Q3 FY2024").unwrap();
         let number = "47.2%".to_owned();
         check(

@@ -133,7 +133,8 @@ impl ModelChoice {
     }
 
     /// Asks the servers and the model files for the context windows that neither the configuration nor the catalogue
-    /// contains. A window that remains unknown is found out by a provider's error for a long prompt.
+    /// contains. If a window remains unknown, the provider rejects a prompt that is too long, and the prompt is then
+    /// shortened.
     pub async fn with_context_sizes(mut self, config: &Config) -> Self {
         let is_unknown = |(group, agent_id): &(Group, String)| {
             self.call_settings(config, *group, agent_id).window.is_none()

@@ -35,7 +35,7 @@ pub(crate) struct SharedBudget {
     makers: u64,
     /// Knows the prices of the models. Nothing is charged to it.
     prices: Budget,
-    /// How much of the limit was used at the last update, in percent.
+    /// Used share of the limit at the last update, in percent.
     used_percent: AtomicU64,
 }
 

@@ -102,8 +102,8 @@ fn judgements(scores: &[&MoveScore]) -> Vec<Judgement> {
     all.into_iter().collect()
 }
 
-/// Returns how much of a top place each move has if only the judgements in `counted` count: 1 for a top move, 0 for any
-/// other move. Moves with equal totals that compete for the last places share them equally.
+/// Returns each move's share of a top place if only the judgements in `counted` count: 1 for a top move, 0 for any
+/// other move. Moves with equal totals that compete for the last top places share them equally.
 fn top_shares(table: &[Vec<u32>], counted: &[usize], top_k: usize) -> Vec<f64> {
     let totals = totals(table, counted);
     let mut sorted = totals.clone();

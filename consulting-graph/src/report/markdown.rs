@@ -87,7 +87,8 @@ fn figure(chart: &FigureChart) -> String {
 
 fn table(table: &Table) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    // A backslash is not safe: after a backslash in the text, it would be escaped itself and leave the pipe intact.
+    // Not `\|`: if the text has a backslash before the pipe, that backslash would escape the inserted one, and the pipe
+    // would end the cell.
     let escape_cell = |it: &str| escape_line(it).replace('|', "&#124;");
     let cell = |it: &Cell| match it {
         Cell::Text(text) => escape_cell(text),

@@ -118,8 +118,8 @@ impl Outcome {
         self.agents.get(id).map_or(id, String::as_str)
     }
 
-    /// Replaces the ids in a place of the run by names: those of agents, as in `m3, round 2, critic to D1`, and those of
-    /// transcripts, as in `i1, round 2, critic`.
+    /// Replaces ids in the description of a location by names: ids of agents, as in `m3, round 2, critic to D1`, and
+    /// ids of transcripts, as in `i1, round 2, critic`.
     pub(crate) fn place_with_names(&self, place: &str) -> String {
         let logs = debate::log_names(self.decision_makers.len());
         let name = |id: &str| {
@@ -172,7 +172,8 @@ impl Spending {
         self.dollars = self.dollars.zip(other.dollars).map(|(sum, it)| sum + it);
     }
 
-    /// Returns the spending on answers that are not part of the result: this spending without that on the result.
+    /// Returns the spending on answers that are not part of the result: this spending minus `used`, the spending on the
+    /// result.
     pub(crate) fn minus(&self, used: &Self) -> Self {
         let dollars = self.dollars.zip(used.dollars).map(|(all, used)| (all - used).max(0.0));
         Self {

@@ -82,7 +82,7 @@ impl Run {
         let ForkOrigin { from, at, only, set, inherited_calls, .. } = &**fork_origin;
         let origin = dir.join("origin");
         let run = Box::pin(self.recreate(from, &origin, options, records)).await?;
-        // The calls that the fork made itself are not those of its origin.
+        // Drop the calls that the fork made itself, because its origin did not make them.
         keep_calls(&origin.join(CALLS_FILE), *inherited_calls)?;
         match run.resume_with_isolation(options.clone(), records.to_vec(), |_| {}).await {
             // The origin may be incomplete. If something before the fork point is missing, the fork fails below.

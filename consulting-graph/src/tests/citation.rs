@@ -136,7 +136,7 @@ proptest! {
 
     /// A move that repeats the claim of a finding raises no flag. A move with a wrong number raises one.
     #[test]
-    fn planted_numbers_are_found(ticker in "[A-Z]{2,4}", line in 0_usize..20, off in 3_i64..900) {
+    fn wrong_numbers_are_flagged_and_correct_ones_are_not(ticker in "[A-Z]{2,4}", line in 0_usize..20, off in 3_i64..900) {
         let ticker = crate::data::Ticker::parse(&ticker).unwrap();
         let company = synthetic::company(&ticker, date(2026, 3, 1));
         let (financial, news) = (render::financial(&company), render::news(&company));

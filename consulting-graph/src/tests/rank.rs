@@ -130,7 +130,7 @@ fn equal_scores_are_unresolved() {
 }
 
 #[test]
-fn drift_compares_before_and_after() {
+fn drift_is_the_change_from_the_baseline_score() {
     let before = [even(2, 5), even(1, 6), even(3, 7)];
     let after = [even(1, 7), even(2, 4)];
     let drifts = drift(&before, &after);

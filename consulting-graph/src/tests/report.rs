@@ -433,7 +433,7 @@ fn objections_without_findings_are_not_reported_as_answered() {
     outcome.logs = BTreeMap::from([(MoveId(1), BTreeMap::from([("i1".to_owned(), log)]))]);
     let text = Report::new(outcome).markdown();
     assert!(text.contains("Unknown: the critic cited no findings"), "{text}");
-    assert!(!text.contains("was taken up"), "{text}");
+    assert!(!text.contains("finding was answered"), "{text}");
 }
 
 #[test]
@@ -441,10 +441,10 @@ fn confidence_is_low_if_every_scored_move_is_recommended() {
     let complete = || Outcome { missing: Vec::new(), unscored: Vec::new(), ..outcome() };
     let text = Report::new(Outcome { top_k: 3, ..complete() }).markdown();
     assert!(text.contains("Low: every scored move is recommended"), "{text}");
-    assert!(!text.contains("drawn again at random"), "{text}");
+    assert!(!text.contains("resampled at random"), "{text}");
     let text = Report::new(complete()).markdown();
     assert!(!text.contains("every scored move is recommended"), "{text}");
-    assert!(text.contains("drawn again at random"), "{text}");
+    assert!(text.contains("resampled at random"), "{text}");
 }
 
 #[test]

@@ -160,14 +160,14 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
 fn check_first_page(ticker: &str, report: &Report) {
     let html = report.html();
     let expected = expected_figures(ticker);
-    let answer = between(&html, "<h2 id=\"answer\">", "<h2 id=\"how-sure-this-is\">");
+    let answer = between(&html, "<h2 id=\"answer\">", "<h2 id=\"confidence\">");
     let chart = between(&html, "<h2 id=\"the-company-in-figures\">", "<h2 id=\"evidence\">");
     let own: Vec<String> = figures_in(answer).into_iter().chain(figures_in(chart)).collect();
     assert!(own.len() >= 8, "{ticker}: {own:?}");
     for figure in &own {
         assert!(expected.contains(figure), "{ticker}: {figure} is not in {expected:?}");
     }
-    // What the cards say about the company cites a finding; the remaining numbers are plans of the move.
+    // Sentences on the cards that cite a finding describe the company. All other numbers are plans of the move.
     let documents = report.outcome.documents.join("\n");
     let cards = between(&html, "<h2 id=\"recommended\">", "<h2 id=\"the-company-in-figures\">");
     let flagged: Vec<&str> = report.flags.iter().map(|it| it.text.as_str()).collect();

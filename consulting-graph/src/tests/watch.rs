@@ -91,7 +91,7 @@ fn length_bias_is_the_correlation_of_length_and_score() {
 }
 
 #[test]
-fn compressed_scores_are_unresolved() {
+fn scores_within_the_noise_are_unresolved() {
     let scores = [scored(1, [(7, 0); 3]), scored(2, [(7, 1); 3])];
     let found = compression(&scores, 2.0).unwrap();
     assert_eq!((found.sevens_and_eights, found.spread, found.unresolved), (1.0, 3, true));

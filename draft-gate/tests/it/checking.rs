@@ -83,8 +83,8 @@ fn unchecked_states_are_not_accepted() {
     assert_eq!(ws.text("src/a.py"), with_line(OLD));
 }
 
-/// A check that passes, but writes the file `.0` during each of its first `.1` runs, as a concurrently accepted set
-/// would.
+/// A check that passes. During each of its first `.1` runs, it changes the file `.0`, like a set that is accepted
+/// concurrently.
 #[derive(Debug)]
 struct ChangesBeside(std::path::PathBuf, usize, AtomicUsize);
 
@@ -100,7 +100,7 @@ impl ProjectChecks for ChangesBeside {
 
 /// The results of checks must be ignored if the project was changed while the checks ran.
 #[test]
-fn checks_count_only_for_the_project_they_saw() {
+fn check_results_apply_only_to_the_project_that_was_checked() {
     let contract = r#"{"draft_gate": {"checks": [{"name": "tests", "program": "true"}]}}"#;
     for (n_changes, decision, rules_found) in
         [(2, Decision::Accept, vec![]), (9, Decision::Escalate, vec!["unsettled"])]
@@ -130,7 +130,7 @@ impl ProjectChecks for ChangesContract {
 }
 
 #[test]
-fn the_contract_after_the_checks_applies() {
+fn contract_that_changes_during_the_checks_applies() {
     let ws = TestWorkspace::with_contract(&CHECKED.replace("always", "escalated"));
     let checks = ChangesContract(ws.path("_handoff/TASK_CONTRACT.json"));
     let gate = Gate::open(ws.path("")).unwrap().with_checks(checks);

@@ -228,7 +228,7 @@ fn new_files_follow_the_umask() {
 
 /// A server must judge only its own worker's submissions.
 #[test]
-fn servers_judge_leftovers_of_their_own_worker() {
+fn servers_judge_only_submissions_of_their_own_worker() {
     let ws = TestWorkspace::new();
     ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD)));
     for (worker, expect) in [("v", OLD.to_owned()), ("w", with_line(OLD))] {

@@ -26,7 +26,7 @@ const FINGERPRINT: &str = "DRAFT_GATE_CRASH_FINGERPRINT";
 
 /// Runs in the child process. Accepts a set, and kills the process before the write whose number is in [`POINT`].
 #[test]
-fn child() {
+fn child_process_entry() {
     let Ok(workspace) = env::var(WORKSPACE) else { return };
     let point: usize = env::var(POINT).unwrap().parse().unwrap();
     let n_writes = AtomicUsize::new(0);
@@ -70,7 +70,7 @@ impl Stage {
 
     fn start(&self, workspace: &Path, point: usize) -> Child {
         Command::new(env::current_exe().unwrap())
-            .args(["--exact", "crash::child", "--nocapture"])
+            .args(["--exact", "crash::child_process_entry", "--nocapture"])
             .env(WORKSPACE, workspace)
             .env(POINT, point.to_string())
             .env(SET, &self.set)

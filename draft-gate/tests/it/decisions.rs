@@ -178,7 +178,7 @@ fn messages_are_bounded_and_pruned() {
 }
 
 #[test]
-fn statistics_count_the_log() {
+fn statistics_are_computed_from_the_log() {
     let ws = TestWorkspace::new();
     ws.edit("src/a.py", &with_line(OLD));
     ws.edit("src/a.py", &format!("{}open('/home/jo/x')\n", with_line(OLD)));

@@ -327,7 +327,7 @@ fn violations_detected_at_judgement_are_counted() {
 }
 
 #[test]
-fn opening_a_missing_gate_unchecked_creates_none() {
+fn open_unchecked_does_not_create_a_missing_gate() {
     let dir = tempfile::tempdir().unwrap();
     assert!(matches!(Gate::open_unchecked(dir.path()), Err(Error::NoGate { .. })));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);

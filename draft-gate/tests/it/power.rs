@@ -269,7 +269,7 @@ fn is_empty(start: &Path, set: &str) -> bool {
 
 /// After a power failure, it must still be possible to review and accept escalated sets.
 #[test]
-fn escalated_sets_survive() {
+fn escalated_sets_survive_a_power_failure() {
     let stage = Stage::new();
     let contract = r#"{"draft_gate": {"preview": "always"}}"#;
     let gate = Gate::open(stage.workspace()).unwrap();

@@ -136,7 +136,7 @@ fn all_kinds_of_keys_are_detected() {
     }
 }
 
-/// Passwords that people make up must be detected, although they are short and have low entropy.
+/// Passwords that a person would choose must be detected, although they are short and have low entropy.
 #[test]
 fn plain_passwords_are_detected() {
     for (rule, line) in [
@@ -399,7 +399,7 @@ fn secrets_in_the_line_after_their_name_are_detected() {
     ] {
         assert_eq!(rules(path, [name, line]), ["assigned-secret"], "{path}: {name}");
     }
-    // The value of a line that is not the next one belongs to another name.
+    // The line after the name is unknown, so the value may belong to another name.
     let apart = [(7, "API_KEY = (".to_owned()), (9, quoted)];
     assert_eq!(scan("a.py", &apart), []);
     for (path, name, line) in [
@@ -417,7 +417,7 @@ fn secrets_in_the_line_after_their_name_are_detected() {
 }
 
 #[test]
-fn only_a_name_in_the_line_before_is_reported_as_such() {
+fn secrets_are_attributed_to_the_previous_line_only_if_it_has_their_name() {
     let texts = |path: &str, lines: [&str; 2]| -> Vec<String> {
         let lines = [(7, lines[0].to_owned()), (8, lines[1].to_owned())];
         scan(path, &lines).into_iter().map(|it| it.text).collect()

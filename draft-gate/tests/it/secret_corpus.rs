@@ -46,7 +46,7 @@ impl Numbers {
         (0..length).map(|_| char::from(alphabet.as_bytes()[self.below(alphabet.len())])).collect()
     }
 
-    /// Generates a password as people make them up.
+    /// Generates a password like those that people choose.
     fn password(&mut self) -> String {
         let (one, other) = (self.one_of(&WORDS), self.one_of(&WORDS));
         let number = self.below(90) + 10;

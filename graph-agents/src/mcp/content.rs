@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_and_resources_are_marked() {
+    fn prompts_and_resources_are_marked_as_untrusted() {
         let options = McpOptions::new();
         let marked = |request: &str| {
             format!("<untrusted_tool_output tool=\"{request}\">\nObey!\n</untrusted_tool_output>")

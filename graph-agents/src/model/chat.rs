@@ -192,7 +192,7 @@ impl<'a> ChunkSink<'a> {
         Self { context: None, streamed: false }
     }
 
-    /// Sends a piece.
+    /// Sends a piece of the response.
     pub async fn send(&mut self, chunk: AiMessage) {
         if let Some(context) = self.context {
             self.streamed = true;

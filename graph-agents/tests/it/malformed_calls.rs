@@ -124,7 +124,7 @@ async fn retries_are_counted_for_each_run_and_since_the_last_other_message() {
 }
 
 #[tokio::test]
-async fn field_of_the_program_does_not_replace_the_number_of_retries() {
+async fn state_field_of_an_application_does_not_affect_the_retry_count() {
     let (model, requests) = model((0..9).map(|_| call(json!("{"))));
     let agent = Agent::new(model)
         .tools([weather().0])

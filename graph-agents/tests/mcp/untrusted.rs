@@ -84,7 +84,7 @@ fn marked(tool: &str, text: &str) -> String {
 }
 
 #[tokio::test]
-async fn results_and_errors_of_tools_are_bounded_and_marked() {
+async fn results_and_errors_of_tools_are_truncated_and_marked_as_untrusted() {
     let tools = client(McpOptions::new().max_text(3)).await.tools().await.unwrap();
     for (tool, status) in [("read", Status::Success), ("fail", Status::Error)] {
         let message = call_tool(tools.clone(), tool, json!({})).await.unwrap();
@@ -103,7 +103,7 @@ async fn results_and_errors_of_tools_are_bounded_and_marked() {
 }
 
 #[tokio::test]
-async fn resources_are_bounded_and_marked() {
+async fn resources_are_truncated_and_marked_as_untrusted() {
     for (options, expected) in [
         (McpOptions::new().max_text(3), marked("resources/read", SHORTENED)),
         (McpOptions::new().trusted(), LONG.to_owned()),
@@ -114,7 +114,7 @@ async fn resources_are_bounded_and_marked() {
 }
 
 #[tokio::test]
-async fn prompts_are_bounded_and_marked() {
+async fn prompts_are_truncated_and_marked_as_untrusted() {
     let prompt = client(McpOptions::new().max_text(3)).await.prompt("greet", []).await.unwrap();
     let shortened = "äöü\n[output truncated: the first 3 of 28 characters are shown]";
     let texts = [marked("prompts/get", shortened), marked("prompts/get", "")];

@@ -58,7 +58,8 @@ impl Protocol {
             }
             Self::OpenAiChat(_) | Self::OpenAiResponses | Self::Anthropic => {
                 let mut data: Vec<&Value> = list(&body, "data").iter().collect();
-                // The order of the list is not specified. A server that numbers nothing keeps the order of the texts.
+                // The API does not specify the order of the list. If a server omits the indices, the list stays in the
+                // order that the server sent.
                 data.sort_by_key(|it| count(it, "/index"));
                 let vectors = data.into_iter().map(|it| &it["embedding"]).collect::<Vec<_>>();
                 (vectors, body.pointer("/usage/prompt_tokens"))

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_events() {
+    fn each_nonempty_line_is_an_event() {
         check(
             Framing::Lines,
             "{\"a\":\"ü\"}\r\n\n  \n2\r3".as_bytes(),

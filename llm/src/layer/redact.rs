@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_the_format_are_not_redacted() {
+    fn names_of_roles_and_parts_are_not_redacted() {
         let mut redaction = Redaction::default();
         for secret in ["assist", "reasoning", "overloaded"] {
             redaction.add_secret(secret.to_owned());

@@ -25,9 +25,9 @@ pub(crate) fn read(schema: &Value, text: &str) -> Result<Value, String> {
     }
 }
 
-/// Returns the forms in order of precedence. Of `Plain` and `Quoted`, the form in which all required labels have values
-/// comes first. If this is the case for both or for neither, the form that occurs last in the text comes first.
-/// `InSentence` always comes last, because a number in a sentence may refer to something else.
+/// Returns the forms in order of precedence. `Plain` precedes `Quoted`, or the other way round: the form in which all
+/// required labels have values comes first. If both or neither have all values, the form that occurs last in the text
+/// comes first. `InSentence` always comes last, because a number in a sentence may refer to something else.
 fn precedence(fields: &[Field], text: &str, label_matches: &[LabelMatch]) -> [Form; 3] {
     let weight = |form: Form| {
         let is_whole = missing(fields, &last_values(fields, text, label_matches, form)).is_empty();

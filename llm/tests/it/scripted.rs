@@ -20,7 +20,7 @@ async fn replies_are_given_in_order_and_then_calls_fail() {
     let error = llm.generate("Judge.").await.unwrap_err();
     assert_eq!(
         (error.kind, &*error.message),
-        (ErrorKind::BadRequest, "the script has no reply left")
+        (ErrorKind::BadRequest, "the script has no replies left; add a reply for this call")
     );
 }
 

@@ -46,7 +46,7 @@ const CRITICS: &str =
     r#"{"impact": 10, "feasibility": 10, "risk_adjusted_return": 10, "strategic_alignment": 10}"#;
 
 #[test]
-fn whole_reply_is_json() {
+fn replies_that_consist_of_json_are_parsed() {
     check(OWN, "3 4 5 6 schema");
     check(&format!("\u{feff}\n {OWN}\n"), "3 4 5 6 schema");
     check(
@@ -77,7 +77,7 @@ fn whole_reply_is_json() {
 }
 
 #[test]
-fn siblings_of_wrapped_scores_are_kept() {
+fn fields_beside_a_wrapped_answer_are_kept() {
     let reply = format!(r#"{{"scores": {OWN}, "reasoning": "Fair."}}"#);
     assert_eq!(read_json::<Score>(&reply).unwrap().value.reasoning, "Fair.");
 }
@@ -189,7 +189,7 @@ fn labels_are_read_from_prose() {
 }
 
 #[test]
-fn numbers_in_sentences_fill_gaps() {
+fn numbers_in_sentences_are_used_for_labels_without_another_value() {
     check(
         "Impact is 3, feasibility score of 4, the risk-adjusted return gets 5, strategic alignment (6).",
         "3 4 5 6 regex",
@@ -207,7 +207,7 @@ fn numbers_in_sentences_fill_gaps() {
 }
 
 #[test]
-fn quoted_labels_count_if_complete() {
+fn quoted_labels_are_used_only_if_all_are_present() {
     let plain = "Impact: 3, Feasibility: 4, Risk-Adjusted Return: 5, Strategic Alignment: 6";
     check(&format!("{plain}, whatever \"impact\": 10 may mean."), "3 4 5 6 regex");
     check(&format!("{plain}, whatever 'impact': 10 may mean."), "3 4 5 6 regex");

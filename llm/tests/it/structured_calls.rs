@@ -27,7 +27,7 @@ async fn unreadable_reply_is_repaired_by_a_second_call() {
 }
 
 #[tokio::test]
-async fn truncated_reply_is_requested_shorter() {
+async fn shorter_reply_is_requested_after_a_truncated_one() {
     let llm = repairing("word ".repeat(300), "cut off", OWN);
     let judged = llm.generate_json::<Score>(Request::new("Judge.").max_tokens(100)).await.unwrap();
     assert_eq!((judged.method, judged.response.finish), (ParseMethod::Repaired, Finish::Stop));

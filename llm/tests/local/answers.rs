@@ -195,7 +195,7 @@ struct Score {
 }
 
 #[tokio::test]
-async fn random_model_conforms_to_schema() {
+async fn answers_of_a_random_model_conform_to_the_schema() {
     let llm = llm();
     for seed in 0..5 {
         let request = Request::new("Score it.").temperature(1.0).seed(seed).max_tokens(300);

@@ -96,8 +96,9 @@ fn append_line(text: &mut String, line: &str) {
 
 /// Returns the result of a program whose sandbox failed unexpectedly.
 pub(super) fn of_error(error: &ExecutorError) -> Execution {
-    let why =
-        format!("internal error: the sandbox failed, possibly not because of the program: {error}");
+    let why = format!(
+        "internal error: the sandbox failed, perhaps for a reason unrelated to the program: {error}"
+    );
     Execution::not_run(Status::Internal, why)
 }
 

@@ -70,8 +70,9 @@ fn readable_dir() -> TempDir {
     dir
 }
 
-/// Makes a command run as user `nobody`, to whom `dir` is given, and returns whether that is possible. Only root can
-/// start a program as another user. That user cannot create control groups, so no kernel limits the memory of sandboxes.
+/// Makes a command run as user `nobody`, who becomes the owner of `dir`. Returns whether that is possible. Only root
+/// can start a program as another user. That user cannot create control groups, so no kernel limits the memory of
+/// sandboxes.
 fn run_as_nobody(command: &mut tokio::process::Command, dir: &Path) -> bool {
     const NOBODY: u32 = 65_534;
     let is_root = fs::metadata(dir).unwrap().uid() == 0;

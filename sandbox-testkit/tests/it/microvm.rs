@@ -128,12 +128,12 @@ fn missing_images_skip_tests_unless_required() {
 /// The suite's guests run its program as Cargo builds it by default, which is dynamically linked, and in nightly runs also
 /// the static agent. The suite is split into two tests, which run in parallel, because emulated VMs are slow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn micro_vm_passes_even_checks_of_the_suite() {
+async fn micro_vm_passes_every_second_check_of_the_suite() {
     run_every_second_check(0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn micro_vm_passes_odd_checks_of_the_suite() {
+async fn micro_vm_passes_the_remaining_checks_of_the_suite() {
     run_every_second_check(1).await;
 }
 

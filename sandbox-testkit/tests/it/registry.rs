@@ -26,7 +26,7 @@ fn host(count: usize, state: &Path, default_state: &Path) {
 }
 
 #[test]
-fn start_cleans_up_crashes_in_other_state_dirs() {
+fn start_removes_orphaned_sandboxes_in_other_state_directories() {
     let dir = tempfile::tempdir().unwrap();
     let [default_state, first, second] =
         ["default_state", "first", "second"].map(|it| dir.path().join(it));

@@ -188,7 +188,7 @@ fn kill_guests(state: &Path) {
 }
 
 #[tokio::test]
-async fn run_timeout_terminates_sandbox_without_finish() {
+async fn run_timeout_terminates_the_sandbox_of_an_unfinished_run() {
     let (sandboxes, _dir) = sandboxes(Jail::program(HOSTILE)).await;
     let sandbox = sandboxes.create_if_not_exists(Spec::new("job")).await.unwrap();
     let run =

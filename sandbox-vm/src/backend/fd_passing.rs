@@ -51,7 +51,7 @@ mod tests {
     };
 
     #[test]
-    fn files_arrive_in_order_and_later_bytes_stay() {
+    fn files_arrive_in_order_and_later_bytes_remain_in_the_socket() {
         let (mut host, mut guest) = UnixStream::pair().unwrap();
         let files = ["one", "two"].map(|text| {
             let file = tempfile::NamedTempFile::new().unwrap();

@@ -176,7 +176,7 @@ impl GuestLimits {
     }
 }
 
-/// What enforces the limit on the total memory of a guest's processes.
+/// The component that enforces the limit on the total memory of a guest's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MemoryEnforcement {
     /// A kernel enforces it, because a control group limits the memory or because the VM has no more memory.

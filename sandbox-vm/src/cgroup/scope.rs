@@ -36,9 +36,9 @@ pub(super) struct ServiceManager {
     /// The program `systemd-run`.
     program: PathBuf,
     variables: Vec<(&'static str, OsString)>,
-    /// Where version 2 of the cgroup file system is mounted.
+    /// Mount point of version 2 of the cgroup file system.
     root: PathBuf,
-    /// Where the proc file system is mounted.
+    /// Mount point of the proc file system.
     proc: PathBuf,
 }
 

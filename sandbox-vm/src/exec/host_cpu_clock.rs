@@ -20,9 +20,9 @@ struct Started {
 }
 
 impl HostCpuClock {
-    /// Starts to measure if the guest runs on a user-space kernel. Such a kernel counts the time in which a program waits
-    /// for a processor, so it would end programs for time that they have not used. The host then enforces the limit
-    /// instead, and the limit that the guest gets is raised.
+    /// Starts to measure if the guest runs on a user-space kernel. Such a kernel also counts the time in which a
+    /// program waits for a processor, so programs would exceed the limit without having used the time. The host then
+    /// enforces the limit instead, and the limit that the guest gets is raised.
     ///
     /// The host counts all programs in a sandbox together, as the guest does, and the work of the user-space kernel.
     pub(super) async fn start(sandbox: &Sandbox, limits: &mut ExecLimits) -> Self {

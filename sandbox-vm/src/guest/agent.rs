@@ -249,7 +249,8 @@ impl AgentServer {
                 Kind::Request => {
                     let command = decode("command", &payload)?;
                     running.retain(|_, it| !it.is_finished());
-                    // Now and not in the task, because a drain request may be executed before the run starts.
+                    // Open the run here and not in the task, because a drain request may be executed before the task
+                    // starts.
                     self.connection.open_run(id);
                     let server = self.clone();
                     let task = tasks.spawn(server.handle(id, command));

@@ -148,7 +148,7 @@ fn remove_files(dir: &OwnedFd) -> Result<Option<CString>, Errno> {
     Ok(None)
 }
 
-/// What to do if a parent directory does not exist.
+/// Action to take if a parent directory does not exist.
 #[derive(Clone, Copy)]
 enum MissingDirs {
     Create,

@@ -32,8 +32,9 @@ pub(super) struct ProcessTime {
 #[derive(Debug)]
 struct Entry {
     time: ProcessTime,
-    /// Time of ended descendants that the ledger has counted, and that is not yet part of `time.children`. It becomes part
-    /// of it if the process waits for them, and must not be counted again.
+    /// Time of ended descendants that the ledger has already counted, but that `time.children` does not contain yet. If
+    /// the process waits for these descendants, the kernel adds their time to `time.children`, and it must not be
+    /// counted twice.
     counted: Duration,
 }
 

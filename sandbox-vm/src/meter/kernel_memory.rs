@@ -34,13 +34,14 @@ const LOCK_BYTES: u64 = 16 << 10;
 /// Maximum memory of a memory mapping, with the objects that describe its pages and its name.
 const MAPPING_BYTES: u64 = 640;
 
-/// Memory that links a mapping to those of the processes from which its process was forked, for each of them.
+/// Memory of the link from a mapping to the mapping of one ancestor of its process. After a fork, a mapping is linked
+/// to those of all ancestors.
 const ANCESTOR_BYTES: u64 = 64;
 
-/// Number of mappings of a process that are not expected to be linked to all its ancestors. Ordinary programs have fewer.
+/// Number of mappings of a process for which no links to ancestors are counted. Ordinary programs have fewer mappings.
 const ORDINARY_MAPPINGS: u64 = 512;
 
-/// Number of samples of which one counts mappings and open files of `/proc`, because counting them is slow.
+/// Mappings and open files of `/proc` are counted only once per this number of samples, because counting them is slow.
 const COUNTING_INTERVAL: u64 = 4;
 
 /// Estimates the kernel memory of a guest's programs.
@@ -125,7 +126,7 @@ fn page_tables(pid: i32) -> Option<u64> {
 /// Returns the kernel memory of the memory mappings of all processes together, or any value above `limit` if it is more.
 ///
 /// A process that was forked may share pages with all processes from which it descends, and the kernel links each
-/// mapping to all of them. At most all processes are in one line of descent.
+/// mapping to all of them. In the worst case, each process is a descendant of all earlier ones.
 fn mappings_memory(pids: &[i32], limit: u64) -> u64 {
     let mut sum = 0_u64;
     for pid in pids {
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_mappings_count_as_the_maximum() {
+    fn hidden_mappings_count_as_the_maximum_number() {
         let hidden = Err::<File, _>(io::ErrorKind::PermissionDenied.into());
         assert_eq!(mappings(hidden, 9, || 500), 500);
         assert_eq!(mappings(Err::<File, _>(io::ErrorKind::NotFound.into()), 9, || 500), 0);
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn many_mappings_of_a_line_of_processes_count_more() {
+    fn mappings_above_the_ordinary_number_also_count_links_to_ancestors() {
         let ordinary = mappings_bytes(ORDINARY_MAPPINGS, 64);
         assert_eq!(ordinary, ORDINARY_MAPPINGS * MAPPING_BYTES);
         assert_eq!(mappings_bytes(ORDINARY_MAPPINGS + 1, 64), ordinary + MAPPING_BYTES + 64 * 64);

@@ -21,7 +21,8 @@ fn memory_dir_of(process: PathBuf) -> PathBuf {
     threads.map(|it| it.path()).find(|it| has_memory(it)).unwrap_or(process)
 }
 
-/// Returns whether a process or thread has an address space. The first field of its `statm` is the size of that.
+/// Returns whether a process or thread has an address space. The first field of `statm` is the size of the address
+/// space.
 fn has_memory(dir: &Path) -> bool {
     fs::read_to_string(dir.join("statm")).is_ok_and(|it| !it.starts_with("0 "))
 }

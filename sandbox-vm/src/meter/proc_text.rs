@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn names_cannot_imitate_lines() {
+    fn line_breaks_in_process_names_are_not_parsed_as_fields() {
         let status = "Name:\tx\nRssAnon: 1 kB\nState:\tR (running)\nFDSize:\t4\n";
         assert_eq!(from_state(status), "\nState:\tR (running)\nFDSize:\t4\n");
         assert_eq!(from_state("Name:\tx\n"), "");

@@ -27,7 +27,7 @@ pub enum ProtocolError {
     Malformed {
         /// The kind of message that was expected.
         what: &'static str,
-        /// What is wrong with the payload.
+        /// Description of the problem.
         problem: String,
     },
     /// A message belongs to no request, or exceeds what its request allows.

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn page_bytes_are_bounded_and_largest_state_is_alone() {
+    async fn page_size_is_bounded_and_an_oversized_state_has_its_own_page() {
         let saver = MemorySaver::new();
         let mut head = None;
         for bytes in [40 << 20, 10 << 20, 10 << 20, 10 << 20, 10 << 20] {

@@ -65,7 +65,7 @@ fn memory(value: &Value) -> u64 {
 
 proptest! {
     #[test]
-    fn estimate_covers_lists_and_maps(maps in any::<bool>(), count in 1u32..3000) {
+    fn memory_estimate_covers_lists_and_maps(maps in any::<bool>(), count in 1u32..3000) {
         let inner: &[u8] = if maps { &[0x81, 0xa0, 0x00] } else { &[0x91, 0x00] };
         let mut payload = [&[0xdd][..], &count.to_be_bytes()].concat();
         payload.extend(inner.repeat(count as usize));

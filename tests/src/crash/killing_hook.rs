@@ -100,7 +100,7 @@ impl KillingHook {
 }
 
 impl Shared {
-    /// Counts `n_points` write points and returns the number of the first one.
+    /// Adds `n_points` to the number of write points, and returns the number of the first new write point.
     fn count_points(&self, n_points: usize) -> usize {
         self.n_writes.fetch_add(n_points, Ordering::SeqCst) + 1
     }

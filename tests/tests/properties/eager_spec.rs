@@ -19,7 +19,7 @@ pub(crate) struct EagerSpec {
     pub(crate) concurrency: Option<usize>,
 }
 
-/// What can happen in a graph.
+/// Features of a random graph.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Features {
     /// Whether nodes fail and step limits are reached.

@@ -53,7 +53,7 @@ struct Log {
     stored_tasks: BTreeSet<TaskId>,
     /// Tasks whose external call returned.
     returned_calls: BTreeSet<TaskId>,
-    /// What happened again although it must not.
+    /// Descriptions of tasks and calls that were repeated although they must not be.
     repeated: Vec<String>,
 }
 

@@ -115,7 +115,7 @@ fn branches() -> Graph {
         .join(["hotel3", "flight3", "car3"], plan)
 }
 
-/// The same with a loop, and with payloads that are sent at the start.
+/// The graph of [`branches`] with a loop, and with payloads that are sent at the start.
 fn loops_and_sends() -> Graph {
     branches()
         .node(tour.writes(["tours"]))

@@ -3,7 +3,8 @@
 /// File name of the SEC's list of companies.
 pub(super) const TICKER_LIST_FILE: &str = "company_tickers.json";
 
-/// Ending of the names of submissions files. The SEC gives them the same names as companyfacts files.
+/// Ending of the names of submissions files. The SEC uses the same names for submissions and companyfacts files, so the
+/// ending distinguishes them.
 pub(super) const SUBMISSIONS_ENDING: &str = "-submissions";
 
 /// Returns the name of the submissions file of the company whose companyfacts file has the name `facts` without its

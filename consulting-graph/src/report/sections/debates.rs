@@ -25,9 +25,9 @@ pub(super) fn debates(report: &Report) -> Vec<Block> {
     }
     blocks.push(Block::Legend(
         "In each debate the critic attacks one move and one decision maker defends it. Unanswered objection: a sentence \
-         of the critic whose cited findings the decision maker did not take up in a later turn; of several, the one that \
-         most decision makers left open; unknown if the critic cited no findings. The directory logs/ has all \
-         transcripts."
+         of the critic that cites findings, none of which the decision maker cites in a later turn; if there are \
+         several, the one that most decision makers left unanswered; unknown if the critic cited no findings. The \
+         directory logs/ has all transcripts."
             .to_owned(),
     ));
     let row =

@@ -1,4 +1,4 @@
-//! Builds the first page: notices, the answer, how sure it is, the recommended moves and the company's figures.
+//! Builds the first page: notices, the answer, the confidence in it, the recommended moves and the company's figures.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ pub(super) fn first_page(report: &Report) -> Vec<Block> {
     blocks.push(Block::Contents);
     blocks.push(Block::Heading(2, "Answer".to_owned()));
     blocks.push(Block::Text(answer(report)));
-    blocks.push(Block::Heading(2, "How sure this is".to_owned()));
+    blocks.push(Block::Heading(2, "Confidence".to_owned()));
     blocks.extend(confidence(report));
     blocks.push(Block::Heading(2, "Recommended".to_owned()));
     blocks.extend(cards(report));
@@ -133,11 +133,11 @@ fn position(report: &Report) -> Option<String> {
     ))
 }
 
-/// States how sure the recommendation is, and why.
+/// States the confidence in the recommendation, and the reasons.
 fn confidence(report: &Report) -> Vec<Block> {
     let recommended = &report.ranking.recommended;
     if recommended.is_empty() {
-        return vec![Block::Text("There is no recommendation to be sure of.".to_owned())];
+        return vec![Block::Text("Not applicable, because no move is recommended.".to_owned())];
     }
     let top_k = recommended.len();
     let standing = |it: &Ranked| {
@@ -152,11 +152,11 @@ fn confidence(report: &Report) -> Vec<Block> {
     } else if !report.incomplete_notices().is_empty() {
         ("Low", "parts of the run are missing")
     } else if !selected {
-        ("Low", "every scored move is recommended, so the scores selected nothing")
+        ("Low", "every scored move is recommended, so the scores excluded none")
     } else if certain && independent {
-        ("High", "the same moves lead whichever judge or criterion is left out")
+        ("High", "the recommendation stays the same if any one judge or criterion is left out")
     } else if certain {
-        ("Medium", "one judge or criterion decides about a place")
+        ("Medium", "the recommendation depends on a single judge or criterion")
     } else {
         ("Medium", "at least one other move is almost as good")
     };
@@ -167,7 +167,7 @@ fn confidence(report: &Report) -> Vec<Block> {
         .collect();
     if selected {
         points.push(format!(
-            "If the single scores are drawn again at random, these moves stay among the best {top_k}: {} of the draws.",
+            "If the scores are resampled at random, these moves stay among the best {top_k}: {} of the samples.",
             join(&shares, "and")
         ));
     }
@@ -262,7 +262,7 @@ fn objection(report: &Report, ranked: &Ranked) -> String {
         None => match report.outcome.logs.get(&ranked.move_id) {
             None => "None, because there was no debate.".to_owned(),
             Some(logs) if cites_findings(logs) => {
-                "None: each objection that cites a finding was taken up.".to_owned()
+                "None: each objection that cites a finding was answered.".to_owned()
             }
             Some(_) => {
                 "Unknown: the critic cited no findings, so answers cannot be matched to objections."

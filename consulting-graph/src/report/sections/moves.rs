@@ -75,7 +75,7 @@ fn details(it: &Move) -> Vec<Block> {
     }
     blocks.extend(labelled("Cost", &draft.cost));
     blocks.extend(labelled("What can go wrong", &draft.downside));
-    blocks.extend(labelled("How that is limited", &draft.mitigation));
+    blocks.extend(labelled("Mitigation", &draft.mitigation));
     blocks.extend(labelled("Stop if", &draft.falsifiers.join("; ")));
     blocks.extend(labelled("Measure of success", &draft.kpi));
     let cited: Vec<String> = draft.cited_findings().iter().map(|it| format!("[{it}]")).collect();

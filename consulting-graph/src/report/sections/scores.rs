@@ -59,7 +59,7 @@ pub(super) fn standings(report: &Report) -> Vec<Block> {
     let each = outcome.best_score / makers.len().max(1);
     let legend = format!(
         "Score: sum of the columns of the decision makers, up to {} points, of which each gives up to {each}. Stability: \
-         share of random redraws of the scores in which the move is among the best {}. Flags: citations and numbers in \
+         share of random resamples of the scores in which the move is among the best {}. Flags: citations and numbers in \
          the move that the data does not confirm. Caveats: limits of the debate or of the scores.",
         outcome.best_score, outcome.top_k
     );
@@ -149,7 +149,7 @@ pub(super) fn metrics(report: &Report, score: &MoveScore) -> Vec<Block> {
     };
     let rows = score.scores_by_agent.iter().map(row).collect();
     let legend = "Each criterion has 1 to 10 points. Read from: the part of the answer that contained the scores; values \
-                  that were not whole points on this scale were changed.";
+                  that were not whole numbers from 1 to 10 were rounded or limited to that range.";
     vec![Block::Legend(legend.to_owned()), Block::Table(Table { header, rows })]
 }
 

@@ -52,7 +52,7 @@ fn intervals_contain_the_true_mean_as_often_as_their_level_says() {
 }
 
 #[test]
-fn intervals_of_thirds_have_no_rounding_errors() {
+fn intervals_are_computed_without_rounding_errors() {
     // In floating point, the sum of these thirds is not zero.
     let interval = mean_interval(&[1, 1, 1, 1, 1, 1, -2, -2, -2], 3, 0.95).unwrap();
     assert_eq!(interval.mean.to_bits(), 0.0_f64.to_bits());

@@ -150,7 +150,7 @@ pub(super) const ROLES: [Role; 6] =
 /// Calls that a fault applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// The call that arrives as this one, starting at 0, with all its retries.
+    /// The call at this position in the order of arrival, starting at 0, with all its retries.
     Call(usize),
     Role(Role),
     Debates,

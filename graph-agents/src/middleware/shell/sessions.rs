@@ -100,8 +100,8 @@ impl Slot {
 }
 
 impl Sessions {
-    /// Prepares the session of a run that starts, and drops all unused sessions. Returns the session that an unfinished
-    /// run of the conversation has left behind.
+    /// Prepares the session of a new run, and drops all unused sessions. Returns the session of an earlier run of the
+    /// conversation that did not finish, if any.
     pub(super) fn begin(&self, caller: Caller) -> Option<SharedSession> {
         let mut slots = self.lock();
         let left = slots.insert(caller.conversation, Slot::new(caller.origin, Session::Fresh));

@@ -16,7 +16,8 @@ impl<'a> Checker<'a> {
     ) -> Map<String, Value> {
         match self.value(schema, &Value::Object(object.clone())) {
             Value::Object(converted) => converted,
-            // The object is converted to another type only if it does not match the schema, which is already reported.
+            // The result is not an object only if the object does not match the schema. That fault has already been
+            // reported.
             _ => object.clone(),
         }
     }

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn words_pass_as_booleans() {
+    fn words_such_as_yes_are_converted_to_booleans() {
         assert_eq!(to_boolean(&json!("yes")), Ok(json!(true)));
         assert_eq!(to_boolean(&json!(2)).unwrap_err().0, "bool_parsing");
     }

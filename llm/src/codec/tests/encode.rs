@@ -248,7 +248,7 @@ fn media_have_the_form_of_each_protocol() {
 }
 
 #[test]
-fn media_of_the_model_are_rejected() {
+fn media_in_messages_of_the_model_are_rejected() {
     let parts = vec![Media::image("image/png", b"png").into()];
     let request = Request::conversation(vec![Message::new(Role::Assistant, parts)]);
     for (name, protocol) in PROTOCOLS {
@@ -258,7 +258,7 @@ fn media_of_the_model_are_rejected() {
 }
 
 #[test]
-fn system_messages_and_names_within_a_conversation() {
+fn system_messages_and_names_have_the_form_of_each_protocol() {
     let messages = vec![
         Message::user("Hi.").with_name("ann").with_id("1"),
         Message::system("Be brief.").with_name("not a name"),

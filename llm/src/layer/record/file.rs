@@ -49,7 +49,7 @@ pub enum RecordingError {
         path: PathBuf,
         /// Line number, starting at 1.
         line: usize,
-        /// What is wrong with the line.
+        /// Description of the problem.
         problem: String,
     },
 }

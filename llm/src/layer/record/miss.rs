@@ -48,8 +48,8 @@ struct Difference {
     count: usize,
     /// Description of the first difference.
     first: String,
-    /// Number of bytes that the two texts at the first difference have in common: their common prefix plus their common
-    /// suffix.
+    /// At the first difference, the length in bytes of the common prefix and the common suffix of the two texts
+    /// together.
     common: usize,
 }
 

@@ -34,7 +34,7 @@ struct Case {
     mode: CallMode,
     /// Function that returns the bytes of the complete response.
     answer: fn(&Wire) -> Vec<u8>,
-    /// What the server does after part of the response.
+    /// Actions of the server after it has sent part of the response.
     then: &'static [Move],
     timeouts: Timeouts,
     is_expected: fn(&Error) -> bool,

@@ -106,7 +106,7 @@ async fn insist(_: &Log, cx: &Context<Deps>) -> Result<LogUpdate, NodeError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_without_response_do_not_count() {
+async fn calls_without_a_response_do_not_change_the_numbering() {
     let (llm, calls) = fake(|number, _| async move {
         match number {
             0 => return Err(error(ErrorKind::Truncated)),

@@ -105,12 +105,16 @@ const OWN_PROCESS: &str = "LLM_TEST_OWN_PROCESS";
 
 /// Makes the calls in a separate process, because it measures the memory of the process, which other tests use too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_concurrent_calls() {
+async fn ten_thousand_concurrent_calls_all_succeed_within_the_limit() {
     if env::var_os(OWN_PROCESS).is_some() {
         return make_calls().await;
     }
     let mut test = Command::new(env::current_exe().unwrap());
-    test.args(["layers::load::ten_thousand_concurrent_calls", "--exact", "--nocapture"]);
+    test.args([
+        "layers::load::ten_thousand_concurrent_calls_all_succeed_within_the_limit",
+        "--exact",
+        "--nocapture",
+    ]);
     let output = test.env(OWN_PROCESS, "1").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);

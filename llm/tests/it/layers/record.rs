@@ -320,7 +320,7 @@ async fn miss_describes_the_closest_call() {
 }
 
 #[tokio::test]
-async fn extra_call_is_explained() {
+async fn error_for_an_additional_call_states_the_recorded_number() {
     let (_folder, path) = recorded(&["?", "?"]).await;
     let llm = replay(&path);
     llm.generate("?").await.unwrap();
@@ -425,7 +425,7 @@ async fn file_truncated_in_its_header_is_recreated() {
 }
 
 #[tokio::test]
-async fn other_damage_is_an_error() {
+async fn damage_other_than_a_partial_last_line_is_an_error() {
     let (_folder, path) = recorded(&["a", "b"]).await;
     let whole = fs::read_to_string(&path).unwrap();
     let open = |text: &str| {

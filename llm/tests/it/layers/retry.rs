@@ -37,7 +37,7 @@ async fn called(errors: Vec<Error>, backoff: Backoff) -> (Result<Response, Error
 }
 
 #[tokio::test(start_paused = true)]
-async fn waits_double() {
+async fn wait_doubles_with_each_attempt() {
     let (outcome, times) =
         called(vec![error(ErrorKind::Overloaded); 3], Backoff::default().random(draws(&[]))).await;
     assert_eq!(outcome.unwrap().text(), "here");
@@ -100,7 +100,7 @@ async fn longer_requested_wait_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn own_waits_are_limited_too() {
+async fn waits_without_a_request_of_the_provider_are_limited() {
     let backoff = Backoff::new(4).first_wait(20 * SECOND).random(draws(&[]));
     let (_, times) = called(vec![super::error(ErrorKind::Timeout(Phase::Idle)); 4], backoff).await;
     assert_eq!(times, [0, 20_000, 60_000, 120_000, 180_000]);

@@ -125,7 +125,7 @@ pub(in crate::backend) async fn launch_with_files(
     }
     if scope.zip(outer_pid).is_some_and(|(scope, pid)| !scope.limits_process(pid)) {
         handle.collect_diagnostics_and_kill().await;
-        let problem = "the user's service manager did not limit its memory as requested";
+        let problem = "the user's service manager did not limit the guest's memory as requested";
         return Err(start(problem.to_owned()));
     }
     let channel = connect(host_side).map_err(Error::io("cannot open the channel to the guest"))?;

@@ -1,8 +1,8 @@
 //! Counts the buffers of open files of `/proc`.
 //!
-//! The kernel writes a line of such a file into a buffer, and keeps the buffer until the file is closed. The longest lines
-//! are the path of a mapped file in `maps`, which is as long as a chain of directories in the workspace, and the list of
-//! the locks on a file in `fdinfo`.
+//! The kernel writes a line of such a file into a buffer, and keeps the buffer until the file is closed. Two kinds of
+//! output can be long: a line of `maps`, which contains the path of the mapped file, through all nested directories of
+//! the workspace; and the list of the locks on a file in `fdinfo`.
 
 use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_holds_the_path_through_all_directories_and_all_locks() {
+    fn buffer_estimate_covers_the_longest_path_and_all_locks() {
         // 4,000 nested directories whose names consist of line breaks.
         assert!(buffer_bytes(4000, 0) >= (4000_u64 * 4 * 256).next_power_of_two());
         assert!(buffer_bytes(0, 10_000) >= 10_000 * 80);

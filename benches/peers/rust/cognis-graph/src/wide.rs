@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::run;
 
-// Reduced and optional fields have the same type in an update, which changes nothing if they are empty.
+// In an update, fields with and without a reducer have the same type. An empty field changes nothing.
 wide_nodes!(identity, identity);
 
 /// A state with many fields and reducers.

@@ -57,7 +57,7 @@ fn prepare(workload: &str, size: usize) -> Result<Job, String> {
         }
         "sqlite-loop" => stored::prepare(size, 1),
         "sqlite-loop-16" => stored::prepare(size, data::STORED_THREADS),
-        // Its `resume` continues threads after an interrupt only.
+        // The `resume` of juncture continues a thread only after an interrupt.
         "resume" => return Err("invoke does not continue a thread".to_owned()),
         "server" => return Err("no server in this crate".to_owned()),
         _ => return Err(unknown(workload)),

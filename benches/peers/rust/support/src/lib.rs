@@ -1,5 +1,5 @@
-//! What the programs of the Rust peers share: the line protocol and the data of the workloads, which are files of the main
-//! workspace, the nodes of the wide state, and the creation of SQLite files.
+//! Code that the programs of the Rust peers share: the line protocol, the data of the workloads, the nodes of the wide
+//! state, and the creation of SQLite files. The first two are files of the main workspace.
 
 #[path = "../../../../src/data.rs"]
 pub mod data;

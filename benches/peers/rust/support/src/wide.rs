@@ -2,9 +2,9 @@
 
 /// Defines the functions `one` to `six`, which compute the updates of the wide state, and its answer and reducer.
 ///
-/// Expects the types `Wide`, the state, and `WideUpdate` in scope. The derives differ in the types of an update's
-/// fields, so `$reduced` and `$optional` are the functions that create them from the value of a field with a reducer
-/// and from an optional value.
+/// Expects the types `Wide`, the state, and `WideUpdate` in scope. The derives of the crates give the fields of an
+/// update different types. `$reduced` converts the value of a field with a reducer to such a type, and `$optional`
+/// converts an optional value.
 #[macro_export]
 macro_rules! wide_nodes {
     ($reduced:path, $optional:path) => {

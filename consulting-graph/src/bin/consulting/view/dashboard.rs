@@ -181,7 +181,8 @@ impl Dashboard {
                 self.warnings.push(format!("{agent_id} failed: {}", first_line(reason)));
             }
             PipelineEvent::SandboxReady { backend, isolation, title, .. } => {
-                // Otherwise one debate with less isolation would look like all debates.
+                // Ignore the isolation of debates with less isolation than the others, because the view shows this
+                // value for all debates.
                 if move_id(event).is_none_or(|it| !self.less_isolated.contains(&it)) {
                     self.sandbox = Some((backend.clone(), *isolation));
                 }

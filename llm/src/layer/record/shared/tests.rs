@@ -67,7 +67,7 @@ fn values_with_a_mark_are_not_packed() {
 }
 
 #[test]
-fn model_is_never_replaced() {
+fn model_of_a_call_is_never_replaced_by_a_reference() {
     let call =
         |n: usize| json!({ "model": { "model": line(0), "provider": line(1) }, "x": line(n) });
     let stored = check(&[call(2), call(2), call(0), call(1)]);
