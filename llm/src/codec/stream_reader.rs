@@ -187,7 +187,7 @@ mod tests {
         for end in ["\n\ndata: [DONE]", "\n\ndata: [DON", "\n\n", ""] {
             assert!(read(SERVER, &format!("{chunk}{end}")).is_ok(), "{end:?}");
         }
-        assert_eq!(read(SERVER, &chunk[..70]).unwrap_err().kind, ErrorKind::Truncated);
+        assert_eq!(read(SERVER, &chunk[..chunk.len() - 1]).unwrap_err().kind, ErrorKind::Truncated);
         let line = r#"{"message":{"content":"hi"},"done":true}"#;
         assert!(read(Protocol::Ollama, line).is_ok());
         assert_eq!(read(Protocol::Ollama, &line[..20]).unwrap_err().kind, ErrorKind::Truncated);
