@@ -3,13 +3,11 @@
 //! Graphs never hold a model or an API key. A node describes the call, and the host makes it. The same types are used
 //! inside the host process and on the channel between a guest and its host.
 
-use std::fmt;
-
 use llm::{Money, Request, overflow::ContextWindow};
 use sandbox_vm::HostFunction;
 use serde::{Deserialize, Serialize};
 
-use crate::config::Group;
+use crate::config::{Config, Group};
 
 /// Makes a model call. This is the only function of the host that the guest of a debate may call. Its name identifies
 /// model calls in the journal, including those outside of debates. The journal stores the answers of completed calls, so
@@ -49,6 +47,9 @@ pub struct Answer {
     pub is_cut: bool,
     /// Tokens and cost of the call.
     pub usage: CallUsage,
+    /// Key of the call in the recording of the run. `None` if the run has no recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording_key: Option<String>,
 }
 
 /// Reason why a call has no answer.
@@ -74,15 +75,14 @@ impl Failure {
         Self { place: place.into(), kind: failure.kind, reason: failure.reason }
     }
 
+    /// Describes who failed and why, as in `analyst_1 (Capital steward): the model refused to answer`.
+    pub(crate) fn describe(&self, config: &Config) -> String {
+        format!("{}: {}", config.label_place(&self.place), self.reason.trim_end_matches('.'))
+    }
+
     /// Creates the failure of a call whose answer cannot be used.
     pub(crate) fn unusable(place: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { place: place.into(), kind: FailureKind::Unusable, reason: reason.into() }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.reason.trim_end_matches('.'))
     }
 }
 

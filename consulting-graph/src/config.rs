@@ -8,6 +8,7 @@ mod schema;
 
 pub use check::ConfigViolation;
 pub use parse::ConfigError;
+pub(crate) use schema::replace_ids;
 pub use schema::{
     Config, Group, Inferences, Metric, ModelSetting, Persona, ResolvedModel, Summaries,
     Synthesizers,

@@ -17,8 +17,8 @@ use crate::lenient_json;
 
 #[cfg(test)]
 pub(crate) use check::find_recommendation;
-pub(crate) use check::{FindingViolation, violations};
-pub(crate) use chunk::{chunks, merge};
+pub(crate) use check::{FindingViolation, min_count, violations};
+pub(crate) use chunk::{append, chunks, merge};
 pub(crate) use draft::{
     Direction, Evidence, FindingDraft, FindingsDraft, Kind, SingleFinding, TensionDraft,
 };
@@ -30,11 +30,27 @@ pub(crate) use shorten::shorter_versions;
 /// Reads a model's answer to a request for findings: JSON with the requested schema, a bare JSON list of findings, the
 /// complete findings of JSON that is cut off, or Markdown. Never fails; [`violations`] reports what is missing.
 pub(crate) fn read(answer: &str) -> FindingsDraft {
+    read_json(answer).unwrap_or_else(|| parse(answer))
+}
+
+/// Reads an answer like [`read`] if the answer is cut off. Drops the last finding of a Markdown answer, because its text
+/// may be cut off.
+pub(crate) fn read_cut(answer: &str) -> FindingsDraft {
+    read_json(answer).unwrap_or_else(|| {
+        let mut draft = parse(answer);
+        draft.findings.pop();
+        draft
+    })
+}
+
+/// Reads an answer like [`read`], unless it is Markdown, in which a sentence such as "There are no others" may look like a
+/// finding.
+pub(crate) fn read_json(answer: &str) -> Option<FindingsDraft> {
     let single_objects = || {
         let findings: Vec<FindingDraft> = lenient_json::find_all(answer);
         has_claim(&findings).then_some(FindingsDraft { findings, tensions: Vec::new() })
     };
-    whole_list(answer).or_else(single_objects).unwrap_or_else(|| parse(answer))
+    whole_list(answer).or_else(single_objects)
 }
 
 /// Returns whether an answer contains a list of findings that [`read`] cannot read as a whole, because the list is cut off

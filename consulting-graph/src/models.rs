@@ -12,12 +12,14 @@ mod shares;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    io,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use llm::{
-    Backoff, Catalog, ErrorKind, ExposeSecret, Finish, Listener, Llm, Model as _, ModelId,
-    Provider, RateLimit, RateLimiter, Recording, Response,
+    Backoff, Catalog, ErrorKind, ExposeSecret, Finish, Listener, Llm, Model as _, ModelId, Part,
+    Provider, RateLimit, RateLimiter, Recording, Response, Usage,
 };
 
 use crate::{
@@ -184,6 +186,7 @@ impl Models {
         let error = match llm.call(&call.request, &mut listener).await {
             Ok(response) => {
                 let mut answer = to_answer(call, &id, &response);
+                answer.recording_key = self.recording.call_key(&llm.id(), &call.request);
                 // The text of the answer is also stored in threads, events and files, so secrets are redacted here too.
                 answer.text = self.recording.redacted(answer.text);
                 return match unusable::problem(&call.request, &answer.text) {
@@ -211,6 +214,13 @@ impl Models {
             _ => FailureKind::ModelFailed,
         };
         CallOutcome::Failed(CallFailure { kind, reason })
+    }
+
+    /// Waits until the calls of the run are on disk. A disk that loses power would otherwise lose the most recent ones.
+    pub(crate) async fn sync_recording(&self) -> io::Result<()> {
+        let recording = self.recording.clone();
+        let synced = tokio::task::spawn_blocking(move || recording.sync());
+        synced.await.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 
     /// Returns the error of the first call that a replay did not find in its recording.
@@ -331,5 +341,26 @@ fn to_answer(call: &ModelCall, id: &ModelId, response: &Response) -> Answer {
         output: tokens.output,
         cost: response.cost.or_else(catalog_price),
     };
-    Answer { text: response.text(), is_cut: response.finish == Finish::Length, usage }
+    let is_cut = response.finish == Finish::Length;
+    Answer { text: response.text(), is_cut, usage, recording_key: None }
+}
+
+/// Converts a journaled answer back to the response that is recorded for it. The recording of a run that uses the
+/// restored response leads to the same answer. Returns `None` if the answer was not recorded.
+pub(crate) fn to_recorded_response(answer: Answer) -> Option<(String, Response)> {
+    let Answer {
+        text, is_cut, usage: CallUsage { model, input, cached, output, cost, .. }, ..
+    } = answer;
+    let (provider, model) = model.split_once('/')?;
+    let usage = Usage { input, output, cached, ..Usage::default() };
+    let response = Response {
+        content: vec![Part::text(text)],
+        model: ModelId::new(provider, model),
+        finish: if is_cut { Finish::Length } else { Finish::Stop },
+        usage: Some(usage).filter(|it| it.input > 0),
+        latency: Duration::ZERO,
+        cost,
+        logprobs: Vec::new(),
+    };
+    Some((answer.recording_key?, response))
 }

@@ -15,7 +15,8 @@ mod scoring;
 pub(crate) use brief::Brief;
 pub(crate) use debate::{critic_opening, critic_reply, maker_conversation, maker_reply, summary};
 pub(crate) use layers::{
-    Chunk, analyst, analyst_retry, inference, inference_retry, single_finding, synthesizer,
+    Chunk, analyst, analyst_retry, asks_for_remaining_findings, inference, inference_retry,
+    remaining_findings, single_finding, synthesizer,
 };
 pub(crate) use request::request_for;
 pub(crate) use samples::samples;

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use app_support::lines::LineReader;
-use llm::{Catalog, Error, ModelId, Money, RecordingDecoder, Response};
+use llm::{Catalog, Error, ModelId, Money, RecordingDecoder, Response, Usage};
 use serde::Deserialize;
 
 /// Approximate maximum number of bytes that [`SpendingMeter::read`] reads per call, so that the caller does not notice
 /// a delay. A line that is longer is still read as a whole.
 const MAX_READ: u64 = 1 << 20;
 
-/// Calls, tokens and money spent.
+/// Calls, tokens and money spent. An attempt that failed counts as a call, unless it was free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Spending {
     pub calls: u64,
@@ -21,7 +21,7 @@ pub struct Spending {
     pub output: u64,
     /// Money spent, excluding calls whose price is unknown.
     pub money: Money,
-    /// Number of calls whose price is unknown.
+    /// Number of calls whose price is unknown, such as those whose tokens the provider did not report.
     pub unpriced_calls: u64,
 }
 
@@ -41,6 +41,9 @@ pub struct SpendingMeter {
 struct Line {
     call: Call,
     outcome: Outcome,
+    /// Token counts of the attempts before the outcome that failed and have to be paid for.
+    #[serde(default)]
+    failed_attempts: Vec<Option<Usage>>,
 }
 
 #[derive(Deserialize)]
@@ -96,13 +99,19 @@ impl SpendingMeter {
             self.inherited_calls -= 1;
             return;
         }
-        let (usage, cost) = match (line.outcome.response, line.outcome.error) {
-            (Some(response), _) => (response.usage, response.cost),
-            // A refusal has to be paid for.
-            (None, Some(Error { usage: Some(usage), .. })) => (Some(*usage), None),
-            _ => return,
+        let last = match (line.outcome.response, line.outcome.error) {
+            (Some(response), _) => Some((response.usage, response.cost)),
+            (None, Some(error)) if !error.is_free() => Some((error.usage.map(|it| *it), None)),
+            _ => None,
         };
-        let catalog_price = || Catalog::builtin().entry(&line.call.model)?.cost(usage.as_ref()?);
+        let attempts = line.failed_attempts.into_iter().map(|it| (it, None));
+        for (usage, cost) in attempts.chain(last) {
+            self.add(&line.call.model, usage, cost);
+        }
+    }
+
+    fn add(&mut self, model: &ModelId, usage: Option<Usage>, cost: Option<Money>) {
+        let catalog_price = || Catalog::builtin().entry(model)?.cost(usage.as_ref()?);
         let price = cost.or_else(catalog_price);
         let usage = usage.unwrap_or_default();
         self.spending.calls += 1;

@@ -7,7 +7,7 @@ use llm::{Finish, Message, Recording, Request, Response, Role};
 
 use crate::{
     config::Config,
-    finding, moves,
+    finding, moves, prompt,
     score::{MakerScore, complete_part},
 };
 
@@ -46,12 +46,15 @@ fn repeats_prompt(request: &Request, text: &str) -> bool {
 
 /// Returns the recording, set up to make the calls again whose answers could not be used: those with a
 /// [`problem`], and those that are not what the request asks for. An unreadable answer that the model replaced with a
-/// readable one on a second request, or with single findings, is kept.
+/// readable one on a second request, or with single findings, is kept, and so is a list of findings that a second answer
+/// completed.
 pub(crate) fn repeat_unusable(recording: Recording, config: &Config) -> Recording {
     let calls: Vec<(Request, Response)> = recording.answered_calls().collect();
     let is_corrected = |request: &Request, text: &str| {
         calls.iter().any(|(later, corrected)| {
-            (is_follow_up(later, request, text) || is_single_finding_instead(later, request))
+            (is_follow_up(later, request, text)
+                || is_single_finding_instead(later, request)
+                || asks_for_rest(later, request))
                 && !is_unusable(later, corrected, config)
         })
     };
@@ -77,6 +80,12 @@ fn is_unusable(request: &Request, response: &Response, config: &Config) -> bool 
                 let text = complete_part(text, response.finish == Finish::Length);
                 MakerScore::parse(text, &config.metric_ids()).is_none()
             }
+            "FindingsDraft" if response.finish == Finish::Length || finding::is_partial(text) => {
+                true
+            }
+            "FindingsDraft" if prompt::asks_for_remaining_findings(request) => {
+                finding::read_json(text).is_none() && !finding::is_empty_list(text)
+            }
             "FindingsDraft" => finding::read(text).findings.is_empty(),
             "SingleFinding" => finding::read_single(text).is_none(),
             "MovesDraft" => moves::read(text).len() < config.moves_per_analyst.into(),
@@ -90,6 +99,12 @@ fn is_follow_up(later: &Request, request: &Request, text: &str) -> bool {
     let is_answer = |it: &Message| it.role == Role::Assistant && it.text() == text;
     later.messages.get(..n) == Some(&request.messages)
         && later.messages.get(n).is_some_and(is_answer)
+}
+
+/// Returns whether `later` asks for the findings that are missing in the list that `request` asks for.
+fn asks_for_rest(later: &Request, request: &Request) -> bool {
+    prompt::asks_for_remaining_findings(later)
+        && later.messages.split_last().is_some_and(|it| it.1 == request.messages)
 }
 
 /// Returns whether `later` asks for a single finding of the document whose findings `request` asks for.

@@ -3,7 +3,12 @@
 //! All timeouts except the connect timeout are enforced here rather than by the HTTP client, so that an error states
 //! which phase timed out. Dropping a call closes its connection, which cancels the call at the provider.
 
-use std::{borrow::Cow, fmt, sync::Arc, time::Instant};
+use std::{
+    borrow::Cow,
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
@@ -30,6 +35,10 @@ pub(crate) mod embedding;
 mod endpoint;
 mod errors;
 mod settings;
+
+/// Maximum time to wait for the next piece of a stream whose finish reason has arrived. Some servers send neither an end
+/// marker nor the end of the body.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A model that is called over HTTP.
 pub(crate) struct HttpModel {
@@ -103,7 +112,8 @@ impl HttpModel {
         let mut body = self.send(call).await.map_err(without_status)?;
         let status = body.status();
         let answer = self.read_response(&mut body, listener).await.and_then(|answer| {
-            self.protocol.check_not_truncated(&wire, &answer)?;
+            let checked = self.protocol.check_not_truncated(&wire, &answer);
+            checked.map_err(|error| error.or_usage(answer.usage.unwrap_or_default()))?;
             Ok(answer)
         });
         answer.map_err(|error| self.error(error, Some(status.as_u16())))
@@ -143,8 +153,17 @@ impl HttpModel {
             return Ok(answer);
         }
         while !reader.is_done() {
-            let Some(bytes) = body.next().await? else { break };
+            let bytes = match body.next().await {
+                Ok(Some(bytes)) => bytes,
+                Ok(None) => break,
+                // Only token counts and the end marker can be missing.
+                Err(_) if reader.has_finish_reason() => break,
+                Err(error) => return Err(reader.with_usage(error)),
+            };
             reader.push(bytes.as_ref(), listener)?;
+            if reader.has_finish_reason() {
+                body.limit_idle_time(END_TIMEOUT);
+            }
         }
         body.drain().await;
         reader.finish(listener)

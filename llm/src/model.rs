@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, InvalidToolCall, ModelId, Part, Request, Response, ToolCall};
+use crate::{Error, InvalidToolCall, ModelId, Part, Request, Response, ToolCall, Usage};
 
 /// A model: anything that answers requests, such as a provider's model, a script, a recording, or a layer around
 /// another model.
@@ -89,17 +89,20 @@ pub enum Piece {
 pub struct Listener<'a> {
     on_piece: Option<&'a mut (dyn FnMut(Piece) + Send)>,
     has_sent: bool,
+    /// Token counts of the failed attempts that were retried and have to be paid for. `None` if the provider did not
+    /// report them.
+    pub(crate) failed_attempts: Vec<Option<Usage>>,
 }
 
 impl<'a> Listener<'a> {
     /// Creates a listener that passes every piece to `on_piece`.
     pub fn new(on_piece: &'a mut (dyn FnMut(Piece) + Send)) -> Self {
-        Self { on_piece: Some(on_piece), has_sent: false }
+        Self { on_piece: Some(on_piece), has_sent: false, failed_attempts: Vec::new() }
     }
 
     /// Creates a listener that ignores pieces, for callers that need only the whole response.
     pub const fn null() -> Self {
-        Self { on_piece: None, has_sent: false }
+        Self { on_piece: None, has_sent: false, failed_attempts: Vec::new() }
     }
 
     /// Returns whether the listener accepts pieces.

@@ -180,6 +180,15 @@ impl Config {
         self.personas().into_iter().map(|(_, it)| (it.id.clone(), it.name.clone())).collect()
     }
 
+    /// Replaces the ids of agents in a place of the run by their labels, as in `scoring, D1 (Growth strategist)`.
+    pub(crate) fn label_place(&self, place: &str) -> String {
+        let personas = self.personas();
+        replace_ids(place, |id| {
+            let persona = personas.iter().find(|it| it.1.id == id);
+            persona.map_or_else(|| id.to_owned(), |it| it.1.label())
+        })
+    }
+
     /// Returns all agents, each with its group. Decision makers appear twice, once as participants and once as scorers.
     /// If a model summarises earlier rounds, each participant of the debates appears once more.
     pub fn agents(&self) -> Vec<(Group, String)> {
@@ -273,4 +282,14 @@ impl Persona {
     pub fn label(&self) -> String {
         format!("{} ({})", self.id, self.name)
     }
+}
+
+/// Replaces every word of a place of the run, such as `m3, round 2, critic to D1`, by what `name` returns for it.
+pub(crate) fn replace_ids(place: &str, name: impl Fn(&str) -> String) -> String {
+    let is_separator = |it: char| !it.is_alphanumeric() && it != '_';
+    let words = place.split_inclusive(is_separator).map(|word| {
+        let id = word.trim_end_matches(is_separator);
+        name(id) + &word[id.len()..]
+    });
+    words.collect()
 }

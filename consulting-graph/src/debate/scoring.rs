@@ -133,7 +133,7 @@ async fn score(
     let mut result =
         ScoringResult { is_shortened, calls: summary_calls, ..ScoringResult::default() };
     let place = format!("scoring, {}", persona.id);
-    let Answer { text, is_cut, usage } = match outcome {
+    let Answer { text, is_cut, usage, .. } = match outcome {
         CallOutcome::Answered(answer) => answer,
         CallOutcome::Failed(failure) => {
             result.failures.push(Failure::new(place, failure));
@@ -147,7 +147,7 @@ async fn score(
         let retry = Turn { key: &key, ..turn };
         let repair = prompt::repair(&request, &text, &terms.metrics);
         match retry.call(debate, cx, repair).await? {
-            CallOutcome::Answered(Answer { text, is_cut, usage }) => {
+            CallOutcome::Answered(Answer { text, is_cut, usage, .. }) => {
                 result.calls.push(usage);
                 score = MakerScore::repaired(complete_part(&text, is_cut), &metrics);
             }

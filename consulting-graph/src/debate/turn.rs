@@ -138,7 +138,7 @@ impl Turn<'_> {
         let key = format!("{} summary", self.key);
         let turn = Turn { key: &key, group: Group::Summaries, ..*self };
         Ok(match turn.call(debate, cx, request).await? {
-            CallOutcome::Answered(Answer { text, is_cut, usage }) => {
+            CallOutcome::Answered(Answer { text, is_cut, usage, .. }) => {
                 calls.push(usage);
                 (!is_cut).then(|| add_summary_heading(omitted, text.trim()))
             }

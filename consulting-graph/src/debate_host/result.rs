@@ -94,11 +94,11 @@ impl DebateResult {
         self.status_updates.retain(|it| is_allowed_from_guest(it, move_id, config));
         self.marks.retain(|it| *it != Mark::NotIsolated);
         if self.current_round == 0 {
-            let reason = self.failures.first().map(ToString::to_string);
+            let reason = self.failures.first().map(|it| it.describe(config));
             let reason = reason.unwrap_or_else(|| "the critic did not answer".to_owned());
             self.problem = Some(format!("the move was not debated: {reason}"));
         } else if self.scores.is_empty() {
-            let reason = self.failures.last().map(ToString::to_string);
+            let reason = self.failures.last().map(|it| it.describe(config));
             let reason = reason.unwrap_or_else(|| "no decision maker answered".to_owned());
             self.problem = Some(format!("the move was not scored: {reason}"));
         }

@@ -45,11 +45,7 @@ pub(crate) enum FindingViolation {
 /// Returns all defects of a draft. `document` is the document that the findings were derived from.
 pub(crate) fn violations(draft: &FindingsDraft, document: &str) -> Vec<FindingViolation> {
     let mut violations = Vec::new();
-    // A short document does not support the usual number of findings.
-    let lines_with_numbers =
-        document.lines().filter(|it| it.contains(|it: char| it.is_ascii_digit())).count();
-    let fewest = (*EXPECTED_COUNT.start()).min(lines_with_numbers).max(1);
-    if !(fewest..=*EXPECTED_COUNT.end()).contains(&draft.findings.len()) {
+    if !(min_count(document)..=*EXPECTED_COUNT.end()).contains(&draft.findings.len()) {
         violations.push(FindingViolation::WrongCount(draft.findings.len()));
     }
     let index = DocumentIndex::new(document);
@@ -63,6 +59,14 @@ pub(crate) fn violations(draft: &FindingsDraft, document: &str) -> Vec<FindingVi
         }
     }
     violations
+}
+
+/// Returns the minimum number of findings that an inference agent should produce from a document. A short document does
+/// not support the usual number.
+pub(crate) fn min_count(document: &str) -> usize {
+    let lines_with_numbers =
+        document.lines().filter(|it| it.contains(|it: char| it.is_ascii_digit())).count();
+    (*EXPECTED_COUNT.start()).min(lines_with_numbers).max(1)
 }
 
 fn check_finding(

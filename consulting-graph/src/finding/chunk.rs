@@ -38,6 +38,32 @@ pub(crate) fn chunks(document: &str, lines: usize) -> Vec<String> {
     chunks
 }
 
+/// Appends the findings of a second answer to the same request, except for claims that the first answer contains, up to
+/// the number of findings that an inference agent should produce. Keeps a tension of the second answer only if all
+/// findings that it refers to are kept.
+pub(crate) fn append(first: &mut FindingsDraft, second: FindingsDraft) {
+    let FindingsDraft { findings, tensions } = first;
+    let mut places = Vec::new();
+    for finding in second.findings {
+        let known = findings.iter().position(|it| it.claim.trim() == finding.claim.trim());
+        if known.is_none() && findings.len() < *EXPECTED_COUNT.end() {
+            findings.push(finding);
+            places.push(Some(findings.len()));
+        } else {
+            places.push(known.map(|it| it + 1));
+        }
+    }
+    let place = |number: &u8| {
+        let place = places.get(usize::from(*number).checked_sub(1)?).copied().flatten()?;
+        u8::try_from(place).ok()
+    };
+    for TensionDraft { between, text } in second.tensions {
+        let between: Option<Vec<u8>> = between.iter().map(place).collect();
+        let moved = between.map(|between| TensionDraft { between, text });
+        tensions.extend(moved.filter(|it| !tensions.contains(it)));
+    }
+}
+
 /// Merges the drafts from several chunks. Sorts the findings by strength, strongest first, and drops the weakest ones
 /// if there are more than an inference agent should produce. Keeps a tension only if all findings that it refers to are
 /// kept.

@@ -242,11 +242,11 @@ pub(super) async fn layer_2_reduce(
 ) -> Result<PipelineStateUpdate, NodeError> {
     let mut sender = EventSender::new(cx);
     let mut moves = run.moves();
-    let analysts = &cx.deps().config.analysts;
-    let is_own = |it: &&Failure| analysts.iter().any(|analyst| analyst.id == it.place);
+    let config = &cx.deps().config;
+    let is_own = |it: &&Failure| config.analysts.iter().any(|analyst| analyst.id == it.place);
     let failures: Vec<Failure> = run.failures.iter().filter(is_own).cloned().collect();
     if moves.is_empty() {
-        let first = failures.first().map(ToString::to_string).unwrap_or_default();
+        let first = failures.first().map(|it| it.describe(config)).unwrap_or_default();
         return Err(NodeError::terminal(format!(
             "no analyst delivered a move, so there is nothing to debate; {first}; {}",
             call::advice(&failures)

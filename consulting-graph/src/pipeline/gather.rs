@@ -100,7 +100,7 @@ async fn narrate(
         });
     let data_bytes = unusable::data_bytes(&request);
     Ok(match call_model(cx, Group::Synthesizers, persona, "document", request).await? {
-        CallOutcome::Answered(Answer { text, is_cut, usage }) => {
+        CallOutcome::Answered(Answer { text, is_cut, usage, .. }) => {
             let text = match unusable::narration_problem(&text, data_bytes, is_cut) {
                 None => Ok(text),
                 Some(problem) => Err(Failure::unusable(&*persona.id, problem)),

@@ -24,10 +24,6 @@ const LAYER: Layer = Layer::Number(1);
 const ONE_AT_A_TIME: &str = "findings were requested one at a time, because the model returned no list that could be \
                              parsed; their strengths and the contradictions between them are not known";
 
-/// Warning about findings that were read from an incomplete list.
-const PARTIAL: &str = "findings may be missing, because an answer was cut off or contained findings that could not be \
-                       parsed";
-
 /// Input of one inference agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Document {
@@ -83,7 +79,7 @@ pub(super) async fn inference_agent(
     let mut sender = EventSender::new(cx);
     sender.send(PipelineEvent::layer_start(LAYER)).await;
     sender.agent_started(LAYER, persona).await;
-    let FindingsResult { draft, one_at_a_time, is_partial, calls, failure } = if is_empty {
+    let FindingsResult { draft, one_at_a_time, calls, failure, remaining_failure } = if is_empty {
         FindingsResult::default()
     } else {
         let company = company.map(Arc::new);
@@ -108,15 +104,17 @@ pub(super) async fn inference_agent(
         let problems = finding::violations(&draft, &text);
         let problems = problems.iter().map(|it| format!("{inference}: {it}"));
         let notice = one_at_a_time.then(|| format!("{inference}: {ONE_AT_A_TIME}"));
-        let partial = is_partial.then(|| format!("{inference}: {PARTIAL}"));
-        notice.into_iter().chain(partial).chain(problems).collect()
+        notice.into_iter().chain(problems).collect()
     };
     let findings = Findings::from_draft(inference, ticker, draft);
     let (markdown, file) = (findings.markdown(), format!("{inference}.md"));
     cx.deps().write_document(&file, &markdown)?;
     sender.agent_completed(LAYER, persona, vec![file]).await;
+    let failures: Vec<Failure> =
+        remaining_failure.into_iter().map(|it| Failure::new(&*persona.id, it)).collect();
     let update = PipelineState::update()
         .calls(calls)
+        .failures(failures)
         .warnings(warnings)
         .status_updates(sender.into_events());
     let update = update.findings([findings]);
@@ -126,23 +124,31 @@ pub(super) async fn inference_agent(
     })
 }
 
-/// Completes the layer, or fails the run if findings are missing. The inference agents have already written F1 and F2 to
-/// the state, each to its own field, because a field without a reducer accepts only one write per step.
+/// Completes the layer, or fails the run if there are no findings from a document. The inference agents have already
+/// written F1 and F2 to the state, each to its own field, because a field without a reducer accepts only one write per
+/// step.
 pub(super) async fn layer_1_reduce(
     run: &PipelineState,
     cx: &Context<Deps>,
 ) -> Result<PipelineStateUpdate, NodeError> {
-    let config = &cx.deps().config.inferences;
-    let is_own = |it: &&Failure| [&config.f1.id, &config.f2.id].contains(&&it.place);
-    if let Some(failure) = run.failures.iter().find(is_own) {
+    let config = &cx.deps().config;
+    let agents = [(Inference::F1, &config.inferences.f1), (Inference::F2, &config.inferences.f2)];
+    let is_own = |it: &&Failure| agents.iter().any(|agent| agent.1.id == it.place);
+    let failures: Vec<Failure> = run.failures.iter().filter(is_own).cloned().collect();
+    // After other failures, only part of the findings is missing.
+    let has_findings = |of: Inference| run.findings.iter().any(|it| it.inference == of);
+    let is_fatal =
+        |it: &&Failure| agents.iter().any(|agent| agent.1.id == it.place && !has_findings(agent.0));
+    if let Some(failure) = failures.iter().find(is_fatal) {
         return Err(NodeError::terminal(format!(
-            "findings are missing, so no moves can be proposed: {failure}; {}, or fork it with --at layer_1 --set \
+            "findings are missing, so no moves can be proposed: {}; {}, or fork it with --at layer_1 --set \
              models.inferences.model=NAME to use another model",
+            failure.describe(config),
             call::advice(&run.failures)
         )));
     }
     let mut sender = EventSender::new(cx);
     let artifacts = ["F1.md", "F2.md"].map(str::to_owned).into();
-    sender.send(PipelineEvent::layer_end(LAYER, artifacts, &[])).await;
+    sender.send(PipelineEvent::layer_end(LAYER, artifacts, &failures)).await;
     Ok(PipelineState::update().status_updates(sender.into_events()))
 }

@@ -1,6 +1,7 @@
 //! Asks an inference agent for the findings in a document. The document is sent as a whole, or in chunks if it does not
-//! fit the agent's context window or the configuration sets `chunk_lines`. If the answer contains no list of findings
-//! that can be parsed, the agent is asked for one finding at a time.
+//! fit the agent's context window or the configuration sets `chunk_lines`. If the list in the answer is cut off or too
+//! short, the agent is asked once for the remaining findings. If the answer contains no list of findings that can be
+//! parsed, the agent is asked for one finding at a time.
 
 use std::sync::Arc;
 
@@ -31,6 +32,13 @@ const MAX_SINGLE: usize = 8;
 /// Maximum number of findings that are requested one at a time from a chunk of a document.
 const MAX_SINGLE_PER_CHUNK: usize = 2;
 
+/// Start of the reasons of [`FindingsResult::remaining_failure`].
+const MAY_BE_MISSING: &str = "findings may be missing, because ";
+
+/// Reason why a list of findings is not complete after the request for the remaining ones.
+const PARTIAL: &str =
+    "the list and the answer to the request for the remaining ones are cut off or cannot be parsed";
+
 /// A document and the agent that draws findings from it.
 pub(super) struct InferenceTask<'a> {
     pub(super) persona: &'a Persona,
@@ -47,11 +55,11 @@ pub(super) struct FindingsResult {
     pub(super) draft: FindingsDraft,
     /// Whether findings were requested one at a time, because a list could not be read.
     pub(super) one_at_a_time: bool,
-    /// Whether findings may be missing, because an answer was cut off or contained invalid findings.
-    pub(super) is_partial: bool,
     pub(super) calls: Vec<CallUsage>,
-    /// The first failed call. `None` if all calls were answered.
+    /// The first failed call without which there are no findings. `None` if all these calls were answered.
     pub(super) failure: Option<CallFailure>,
+    /// Why some findings may be missing. `None` if all lists are complete.
+    pub(super) remaining_failure: Option<CallFailure>,
 }
 
 /// Asks for the findings in a document. If the call for one chunk fails, the whole document fails. The answers for the
@@ -90,19 +98,58 @@ async fn ask_whole(
     let Some(answer) = result.record(task.ask(cx, "findings", request.clone()).await?) else {
         return Ok(result);
     };
-    result.draft = result.read(&answer);
-    if result.draft.findings.is_empty() {
-        let retry = prompt::inference_retry(&request, &answer.text);
-        let Some(answer) = result.record(task.ask(cx, "findings again", retry).await?) else {
-            return Ok(result);
-        };
-        result.draft = result.read(&answer);
+    let (mut request, mut list) = (request, FindingsList::read(&answer));
+    if list.draft.findings.is_empty() {
+        request = prompt::inference_retry(&request, &answer.text);
+        let outcome = task.ask(cx, "findings again", request.clone()).await?;
+        let Some(answer) = result.record(outcome) else { return Ok(result) };
+        list = FindingsList::read(&answer);
     }
-    if result.draft.findings.is_empty() {
-        result.draft.findings =
+    if list.draft.findings.is_empty() {
+        list.draft.findings =
             ask_singly(cx, task, "findings", task.document, MAX_SINGLE, &mut result).await?;
+    } else if list.is_partial || list.draft.findings.len() < finding::min_count(task.document) {
+        ask_remaining(cx, task, "findings", &request, &mut list, &mut result).await?;
     }
+    result.draft = list.draft;
     Ok(result)
+}
+
+/// Asks once for the findings that are missing in a list, and appends them. If the agent does not answer, or the list is
+/// still cut off, the findings in the list are used, and the run is incomplete.
+async fn ask_remaining(
+    cx: &Context<Deps>,
+    task: &InferenceTask<'_>,
+    key: &str,
+    request: &Request,
+    list: &mut FindingsList,
+    result: &mut FindingsResult,
+) -> Result<(), NodeError> {
+    let request = prompt::remaining_findings(request, &list.draft.findings, &cx.deps().fence);
+    let failure = match task.ask(cx, &format!("{key}, remaining"), request).await? {
+        // There may be no more findings, and resuming the run would not help.
+        CallOutcome::Failed(it) if it.kind == FailureKind::TooLong && !list.is_partial => None,
+        CallOutcome::Failed(CallFailure { kind, reason }) => {
+            let reason =
+                format!("{MAY_BE_MISSING}the request for the remaining ones failed: {reason}");
+            Some(CallFailure { kind, reason })
+        }
+        CallOutcome::Answered(answer) => {
+            result.calls.push(answer.usage.clone());
+            let remaining = FindingsList::read_json(&answer);
+            let is_partial =
+                remaining.is_partial || (list.is_partial && !remaining.is_complete(&answer));
+            finding::append(&mut list.draft, remaining.draft);
+            is_partial.then(|| CallFailure {
+                kind: FailureKind::Unusable,
+                reason: format!("{MAY_BE_MISSING}{PARTIAL}"),
+            })
+        }
+    };
+    if let Some(failure) = failure {
+        result.remaining_failure.get_or_insert(failure);
+    }
+    Ok(())
 }
 
 /// Asks for at most `max` findings in a text, one at a time. Ends with the first answer without a new finding.
@@ -144,14 +191,20 @@ async fn ask_chunks(
         });
         for ((number, text), outcome) in pair.iter().zip(join_all(calls).await) {
             let Some(answer) = result.record(outcome?) else { continue };
-            let mut draft = result.read(&answer);
-            let is_unreadable = draft.findings.is_empty() && !finding::is_empty_list(&answer.text);
-            if is_unreadable && result.failure.is_none() {
-                let key = format!("findings {number}");
-                draft.findings =
+            let mut list = FindingsList::read(&answer);
+            let is_unreadable =
+                list.draft.findings.is_empty() && !finding::is_empty_list(&answer.text);
+            let key = format!("findings {number}");
+            if result.failure.is_some() {
+                continue;
+            } else if is_unreadable {
+                list.draft.findings =
                     ask_singly(cx, task, &key, text, MAX_SINGLE_PER_CHUNK, &mut result).await?;
+            } else if list.is_partial {
+                let request = task.request(cx, text, Some(Chunk { number: *number, of }));
+                ask_remaining(cx, task, &key, &request, &mut list, &mut result).await?;
             }
-            drafts.push(draft);
+            drafts.push(list.draft);
         }
         if result.failure.is_some() {
             return Ok(result);
@@ -204,15 +257,39 @@ impl InferenceTask<'_> {
     }
 }
 
-impl FindingsResult {
-    /// Reads the findings in an answer.
-    fn read(&mut self, answer: &Answer) -> FindingsDraft {
-        let draft = finding::read(&answer.text);
-        let is_partial = answer.is_cut || finding::is_partial(&answer.text);
-        self.is_partial |= is_partial && !draft.findings.is_empty();
-        draft
+/// The list of findings in an answer.
+struct FindingsList {
+    draft: FindingsDraft,
+    /// Whether the list has findings, but others may be missing, because the answer is cut off or contains invalid
+    /// findings.
+    is_partial: bool,
+}
+
+impl FindingsList {
+    fn read(answer: &Answer) -> Self {
+        let read = if answer.is_cut { finding::read_cut } else { finding::read };
+        Self::new(answer, read(&answer.text))
     }
 
+    fn read_json(answer: &Answer) -> Self {
+        Self::new(answer, finding::read_json(&answer.text).unwrap_or_default())
+    }
+
+    fn new(answer: &Answer, draft: FindingsDraft) -> Self {
+        let is_cut = answer.is_cut || finding::is_partial(&answer.text);
+        Self { is_partial: is_cut && !draft.findings.is_empty(), draft }
+    }
+
+    /// Returns whether the answer contains a whole list, which may be empty.
+    fn is_complete(&self, answer: &Answer) -> bool {
+        match self.draft.findings.is_empty() {
+            true => !answer.is_cut && finding::is_empty_list(&answer.text),
+            false => !self.is_partial,
+        }
+    }
+}
+
+impl FindingsResult {
     /// Records the usage or the failure of a call. Returns the answer, or `None` if the call failed.
     fn record(&mut self, outcome: CallOutcome) -> Option<Answer> {
         match outcome {

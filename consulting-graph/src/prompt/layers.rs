@@ -99,6 +99,29 @@ pub(crate) fn inference_retry(first: &Request, answer: &str) -> Request {
     ))
 }
 
+/// Last sentences of the request for the findings that are missing in a list.
+const REMAINING: &str = "Other findings of the same document are missing in this list. Give only the missing ones, only as \
+                         JSON of the schema. If there are none, give an empty list of findings.";
+
+/// Builds the request for the findings that are missing in a list that is cut off or too short. `first` is the request
+/// for the list, and `known` contains the findings in it.
+pub(crate) fn remaining_findings(
+    first: &Request,
+    known: &[FindingDraft],
+    fence: &Fence,
+) -> Request {
+    let claims: Vec<String> = known.iter().map(|it| format!("- {}", it.claim)).collect();
+    first.clone().message(Message::user(format!(
+        "These findings are known:\n\n{}\n\n{REMAINING}",
+        fence.wrap("known findings", &claims.join("\n"))
+    )))
+}
+
+/// Returns whether a request asks for the findings that are missing in a list.
+pub(crate) fn asks_for_remaining_findings(request: &Request) -> bool {
+    request.prompt().ends_with(REMAINING)
+}
+
 /// Builds the request for one finding from a document or from a chunk of a document. It is shorter and simpler than
 /// [`inference`], for models that cannot write a list. `known` contains the findings that the model has already given.
 pub(crate) fn single_finding(

@@ -7,7 +7,8 @@ use super::{
     brief::Brief,
     debate::{critic_opening, critic_reply, maker_reply, summary},
     layers::{
-        Chunk, analyst, analyst_retry, inference, inference_retry, single_finding, synthesizer,
+        Chunk, analyst, analyst_retry, inference, inference_retry, remaining_findings,
+        single_finding, synthesizer,
     },
     scoring::{baseline, repair, score},
 };
@@ -52,6 +53,7 @@ pub(crate) fn samples() -> Vec<(&'static str, Request)> {
         ("inference F2", findings(Inference::F2, None)),
         ("inference chunk", findings(Inference::F1, chunk)),
         ("inference again", inference_retry(&findings(Inference::F1, None), "Hm.")),
+        ("inference remaining", remaining_findings(&findings(Inference::F1, None), &known, &fence)),
         (
             "inference single",
             single_finding(&one, &ticker, Inference::F1, "A document.", &known, &fence),

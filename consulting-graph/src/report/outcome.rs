@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::isolation::{self, Isolation};
 use crate::{
     call::Failure,
-    config::{Metric, Persona},
+    config::{Metric, Persona, replace_ids},
     data::Company,
     debate,
     finding::Findings,
@@ -122,19 +122,13 @@ impl Outcome {
     /// ids of transcripts, as in `i1, round 2, critic`.
     pub(crate) fn place_with_names(&self, place: &str) -> String {
         let logs = debate::log_names(self.decision_makers.len());
-        let name = |id: &str| {
+        replace_ids(place, |id| {
             let maker = logs.iter().zip(&self.decision_makers).find(|it| it.0 == id);
             maker.map_or_else(
                 || self.agent_name(id).to_owned(),
                 |it| format!("debate with {}", it.1.name),
             )
-        };
-        let is_separator = |it: char| !it.is_alphanumeric() && it != '_';
-        let words = place.split_inclusive(is_separator).map(|word| {
-            let id = word.trim_end_matches(is_separator);
-            name(id) + &word[id.len()..]
-        });
-        words.collect()
+        })
     }
 
     /// Describes the sandboxes of the debates. Names the moves whose debates had less isolation than the others.

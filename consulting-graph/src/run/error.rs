@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use app_support::{event_log::EventLogError, files::FileError, lock::LockError};
+use graph_core::NodePanicError;
 
 use crate::{config::ConfigError, models::ModelChoiceError};
 
@@ -17,7 +18,9 @@ pub enum RunError {
     Locked(PathBuf),
     #[error("the run is not waiting for a review; omit --reviewed")]
     NotAwaitingReview,
-    #[error("cannot replay the run, because its recording is incomplete: {0}")]
+    #[error(
+        "cannot replay the run, because its recording is incomplete; resume the run to restore the calls that its database contains: {0}"
+    )]
     IncompleteRecording(String),
     #[error("{} is invalid: {problem}", path.display())]
     InvalidFile { path: PathBuf, problem: String },
@@ -56,7 +59,7 @@ pub enum RunError {
     Cluster(#[from] graph_cluster::ClusterError),
     #[error(transparent)]
     Build(#[from] graph_core::BuildError),
-    #[error(transparent)]
+    #[error("{}", execution_problem(.0))]
     Execution(#[from] graph_core::RunError),
     #[error("the results of the replay differ from those of the run:\n{}", .0.iter().map(|it| format!("- {it}")).collect::<Vec<_>>().join("\n"))]
     ReplayDiffers(Vec<String>),
@@ -66,6 +69,17 @@ pub enum RunError {
     Internal(String),
     #[error("--set {setting}: {problem}")]
     Setting { setting: String, problem: String },
+}
+
+/// Returns why an execution failed. The errors of the nodes name the agent that failed, so the node is named only if it
+/// panicked.
+fn execution_problem(error: &graph_core::RunError) -> String {
+    match error {
+        graph_core::RunError::Node { error: cause, .. } if !cause.is::<NodePanicError>() => {
+            cause.to_string()
+        }
+        _ => error.to_string(),
+    }
 }
 
 impl From<LockError> for RunError {

@@ -97,8 +97,9 @@ fn mixed_settings(run: &Run, state: &PipelineState) -> Option<String> {
     })
 }
 
-/// Returns the spending by role. The last entry contains answers that were paid for but are not part of the result, such
-/// as refusals and the scores of a debate that was continued later.
+/// Returns the spending by role. The last entry contains calls that were paid for but are not part of the result, such
+/// as refusals, attempts that failed after the provider had started to answer, and the scores of a debate that was
+/// continued later.
 fn spending_by_role(run: &Run, calls: &[CallUsage]) -> Result<Vec<Spending>, RunError> {
     let mut by_role =
         spending(calls, |it| Some(((it.group, it.agent_id.clone()), it.group.role(&it.agent_id))));

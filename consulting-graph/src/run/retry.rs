@@ -1,4 +1,4 @@
-//! Prepares a run with failures for another execution, which retries the failed parts.
+//! Prepares a run for another execution, which retries failed parts or restores the recording.
 
 use graph_core::{AsNode, ThreadState};
 
@@ -9,6 +9,9 @@ use super::{
     threads::{load_debates, newest_ancestor},
 };
 use crate::{call::FailureKind, pipeline::PipelineState};
+
+/// Marker of the start of the pipeline.
+const START: &str = "__start__";
 
 impl Run {
     /// Returns whether some failures can be retried. Calls that the budget did not cover can only be made with a
@@ -45,6 +48,21 @@ impl Run {
         Ok(())
     }
 
+    /// Rewinds the pipeline to its start. All nodes run again and read the answers that were already paid for from the
+    /// recording, which writes those that it had lost.
+    pub(super) async fn rewind_to_start(&self, resources: &RunResources) -> Result<(), RunError> {
+        let thread = &resources.thread;
+        let is_start = |it: &ThreadState<PipelineState>| previous_node(&it.next) == Some(START);
+        let Some(start) = newest_ancestor(thread, is_start).await? else {
+            let problem = "the run has no checkpoint before its first node";
+            return Err(RunError::Internal(problem.to_owned()));
+        };
+        // All debates run again, because the recording may have lost their calls.
+        let update = PipelineState::update().earlier_debates(Vec::new());
+        thread.at(start.id).update_state(update, AsNode::node(START)).await?;
+        Ok(())
+    }
+
     /// Returns the number of failures before the fork point, if the run is a fork.
     fn inherited_failures(&self) -> usize {
         self.manifest.fork_origin.as_ref().map_or(0, |it| it.inherited_failures)
@@ -54,7 +72,7 @@ impl Run {
 /// Returns the node whose edges lead to the next nodes. Returns `None` if the pipeline cannot be rewound to this point.
 fn previous_node(next: &[String]) -> Option<&'static str> {
     match next.first()?.as_str() {
-        "layer_0_gather" => Some("__start__"),
+        "layer_0_gather" => Some(START),
         "inference_agent" => Some("layer_0_gather"),
         "analyst_agent" => Some("layer_1_reduce"),
         "sandbox_orchestrator" => Some("layer_2_reduce"),

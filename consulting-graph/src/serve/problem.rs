@@ -38,7 +38,7 @@ pub(super) fn http_problem(problem: RunError) -> Problem {
 pub(super) fn client_message(id: &str, run: Option<&Run>, problem: &RunError) -> String {
     tracing::error!(run = id, %problem, "run failed");
     match (problem, run) {
-        (RunError::Execution(error), Some(run)) if !is_storage(error) => run.redact_paths(error),
+        (RunError::Execution(error), Some(run)) if !is_storage(error) => run.redact_paths(problem),
         (RunError::Incompatible(_), _) => INCOMPATIBLE.to_owned(),
         (
             RunError::NotAwaitingReview

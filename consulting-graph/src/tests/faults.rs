@@ -13,9 +13,10 @@ use futures_util::{StreamExt, stream};
 use llm::Backoff;
 use test_support::is_nightly;
 
-use self::stand_in::{FAULTS, Fault, Injection, ROLES, Role, Scope, StandIn, VARIANTS};
+use self::stand_in::{Bill, FAULTS, Fault, Injection, ROLES, Role, Scope, StandIn, VARIANTS};
 use super::run::{resume_options, run_config};
 use crate::{
+    event::{EventLog, PipelineEvent},
     models::CallLimits,
     report::{Outcome, Report, Spending},
     run::{ResumeOptions, Run, RunConfig, RunError, RunOutcome},
@@ -80,6 +81,25 @@ async fn check_replay(run: &Run, dir: &Path, report: &Report, injections: &[Inje
     assert_eq!(replayed.report.json(), report.json(), "{injections:?}");
 }
 
+/// Checks that the report contains all calls that the provider charges for.
+fn check_bill(report: &Report, provider: &StandIn, injections: &[Injection]) {
+    let paid = Spending::total(&report.outcome.spending);
+    let paid = Bill {
+        calls: paid.calls,
+        uncounted_calls: paid.uncounted_calls,
+        input_tokens: paid.input_tokens,
+        output_tokens: paid.output_tokens,
+    };
+    let bill = provider.bill();
+    // With the short time limits for a provider that hangs, a call on a busy machine may end before the provider sees
+    // it or while the provider answers it.
+    if injections.iter().any(|it| it.fault.hangs()) {
+        assert!(paid.calls >= bill.calls, "{injections:?}: {paid:?} {bill:?}");
+    } else {
+        assert_eq!(paid, bill, "{injections:?}");
+    }
+}
+
 /// Returns the result of a run without faults.
 async fn clean() -> String {
     let folder = tempfile::tempdir().unwrap();
@@ -88,6 +108,16 @@ async fn clean() -> String {
     let report = execute(&run, &provider).await.unwrap();
     assert!(!report.is_incomplete(), "{:?}", report.outcome.failures);
     without_spending(&report)
+}
+
+/// Returns the message of the error event of a run that failed.
+fn error_event(run: &Run) -> String {
+    let events = EventLog::read(&run.dir().join("events.jsonl")).unwrap();
+    let message = events.into_iter().rev().find_map(|it| match it.event {
+        PipelineEvent::PipelineError { message } => Some(message),
+        _ => None,
+    });
+    message.unwrap()
 }
 
 /// Checks a run with these faults. Returns the report of the faulty execution, or its error.
@@ -105,22 +135,21 @@ async fn check(injections: Vec<Injection>, clean: &str) -> Result<Report, RunErr
             } else {
                 assert_eq!(without_spending(report), clean, "{injections:?}");
             }
+            check_bill(report, &provider, &injections);
             check_replay(&run, &folder.path().join("replay"), report, &injections).await;
         }
         Err(error) => {
             let error = error.to_string();
             assert!(error.contains("resume the run"), "{injections:?}: {error}");
+            assert!(!error.contains("node `"), "{injections:?}: {error}");
+            assert_eq!(error_event(&run), error, "{injections:?}");
         }
     }
     provider.recover();
     let report = execute(&run, &provider).await.unwrap();
     assert!(!report.is_incomplete(), "{injections:?}: {:?}", report.outcome.failures);
     assert_eq!(without_spending(&report), clean, "{injections:?}");
-    let paid = Spending::total(&report.outcome.spending).calls;
-    let answered = provider.answered() as u64;
-    // With the short time limits for a provider that hangs, a busy machine may miss an answer.
-    let may_miss = injections.iter().any(|it| it.fault.hangs());
-    assert!(paid == answered || (may_miss && paid < answered), "{injections:?}: {paid} {answered}");
+    check_bill(&report, &provider, &injections);
     let replay = folder.path().join("replay of the recovered run");
     check_replay(&run, &replay, &report, &injections).await;
     first
@@ -249,6 +278,21 @@ async fn errors_name_the_failure_that_ended_the_run() {
         |fault, role| Injection { fault, scope: Scope::Role(role), attempts: usize::MAX };
     let injections =
         vec![injection(Fault::Empty, Role::Synthesizer), injection(Fault::Refusal, Role::Analyst)];
-    let error = check(injections, &clean().await).await.unwrap_err().to_string();
-    assert!(error.contains("analyst_1: ") && !error.contains("synthesizer"), "{error}");
+    let clean = clean().await;
+    let error = check(injections, &clean).await.unwrap_err().to_string();
+    let expected =
+        "no analyst delivered a move, so there is nothing to debate; analyst_1 (Capital steward): ";
+    assert!(error.starts_with(expected) && !error.contains("synthesizer"), "{error}");
+    for (role, expected) in [
+        (
+            Role::Inference,
+            "findings are missing, so no moves can be proposed: financial_inference (Financial inference): ",
+        ),
+        (Role::Critic, "no move was scored; m1: the move was not debated: round 1, critic"),
+        (Role::Scorer, "no move was scored; m1: the move was not scored: scoring, D3 ("),
+    ] {
+        let injections = vec![injection(Fault::ServerError, role)];
+        let error = check(injections, &clean).await.unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
 }

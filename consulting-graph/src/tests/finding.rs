@@ -1,14 +1,15 @@
 //! Findings: numbering, Markdown round trips and validation.
 
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::sample::{self, date};
 use crate::{
     data::{render, synthetic},
     finding::{
         Direction, Evidence, FindingDraft, FindingId, FindingViolation, Findings, FindingsDraft,
-        Inference, Kind, TensionDraft, chunks, excerpts, find_citations, find_recommendation,
-        is_partial, merge, parse, read, read_single, violations,
+        Inference, Kind, TensionDraft, append, chunks, excerpts, find_citations,
+        find_recommendation, is_partial, merge, parse, read, read_cut, read_single, violations,
     },
 };
 
@@ -47,6 +48,38 @@ fn numbers_assigned_by_a_model_are_replaced() {
     let findings = Findings::from_draft(Inference::F1, sample::ticker(), draft);
     assert_eq!(findings.findings[1].id.to_string(), "F1-02");
     assert_eq!(findings.tensions[0].text, "both at once.");
+}
+
+#[test]
+fn the_last_finding_of_markdown_that_is_cut_off_is_dropped() {
+    let text = "## F1-01\nSales grew.\n\n## F1-02\nMargins fell from 12% to 1";
+    assert_eq!(read(text).findings.len(), 2);
+    let claims: Vec<String> = read_cut(text).findings.into_iter().map(|it| it.claim).collect();
+    assert_eq!(claims, ["Sales grew."]);
+    let json = r#"{"findings": [{"claim": "c", "strength": 1}, {"claim": "d", "str"#;
+    assert_eq!(read_cut(json).findings.len(), 1);
+}
+
+#[test]
+fn findings_of_a_second_answer_are_appended_without_known_claims() {
+    let draft = |claims: &str, tensions: &[(&[u8], &str)]| FindingsDraft {
+        findings: claims
+            .split_whitespace()
+            .map(|claim| serde_json::from_value(json!({ "claim": claim, "strength": 2 })).unwrap())
+            .collect(),
+        tensions: tensions
+            .iter()
+            .map(|it| TensionDraft { between: it.0.to_vec(), text: it.1.to_owned() })
+            .collect(),
+    };
+    let mut first = draft("a b c", &[(&[1, 2], "known")]);
+    let tensions: [(&[u8], &str); 4] =
+        [(&[1, 3], "b and d"), (&[3, 9], "unknown"), (&[0, 1], "unknown"), (&[2, 1], "known")];
+    append(&mut first, draft("b a d", &tensions));
+    let expected: [(&[u8], &str); 2] = [(&[1, 2], "known"), (&[2, 4], "b and d")];
+    assert_eq!(first, draft("a b c d", &expected));
+    append(&mut first, draft("e f g h i j k l m n o p q r", &[(&[1, 14], "dropped")]));
+    assert_eq!(first, draft("a b c d e f g h i j k l m n", &expected));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Runs with models that answer slowly, unreadably or with secrets.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
     sync::atomic::{AtomicU64, Ordering},
@@ -19,7 +19,9 @@ use super::run::{
     finish, recorded_calls, recorded_prompts, recording_lines, resume_options, run_config,
 };
 use crate::{
+    call::Failure,
     event::{EventLog, NumberedEvent},
+    finding::Findings,
     models::ModelChoice,
     offline,
     report::{Report, Spending},
@@ -276,6 +278,147 @@ async fn findings_are_requested_one_at_a_time_if_no_list_can_be_read() {
         let replay = folder.path().join(format!("replay of {name}"));
         let replayed = run.replay(replay, resume_options(), |_| {}).await.unwrap();
         assert_eq!(replayed.report.json(), report.json(), "{name}");
+    }
+}
+
+/// Returns the answers with findings in the recording of a run, by document.
+fn findings_answers(run: &Run) -> BTreeMap<String, String> {
+    let recording = Recording::open(run.dir().join("calls.jsonl"), RecordMode::Replay).unwrap();
+    let answers = recording.answered_calls();
+    let answers = answers.filter(|it| last_message(&it.0).contains("Say what this document shows"));
+    answers.map(|(request, response)| (request.messages[0].text(), response.text())).collect()
+}
+
+/// Returns whether a request asks for the findings that are missing in a list.
+fn asks_for_remaining(request: &Request) -> bool {
+    last_message(request).contains("These findings are known")
+}
+
+/// Returns a model that gives only part of the findings that it gives in `whole`, in the first `answers` answers about
+/// each document.
+fn partial_findings(
+    whole: &BTreeMap<String, String>,
+    answers: usize,
+    part: fn(&str) -> Reaction,
+) -> ResumeOptions {
+    let whole = whole.clone();
+    let model_override = reacting_model(move |_, request| {
+        let is_partial = match request.schema.as_ref().map(|it| &*it.name) {
+            Some("FindingsDraft") => usize::from(asks_for_remaining(request)) < answers,
+            _ => false,
+        };
+        match whole.get(&request.messages[0].text()).filter(|_| is_partial) {
+            Some(answer) => part(answer),
+            None => Reaction::Delay(Duration::ZERO),
+        }
+    });
+    ResumeOptions { model_override, ..resume_options() }
+}
+
+/// Returns an answer that ends after 60 % of its bytes, at the token limit.
+fn cut_off(answer: &str) -> Reaction {
+    Reaction::Cut(answer[..answer.floor_char_boundary(answer.len() * 6 / 10)].to_owned())
+}
+
+/// Returns an answer with the first three findings.
+fn shortened(answer: &str) -> Reaction {
+    let mut draft: serde_json::Value = serde_json::from_str(answer).unwrap();
+    draft["findings"].as_array_mut().unwrap().truncate(3);
+    draft["tensions"] = serde_json::json!([]);
+    Reaction::Say(draft.to_string())
+}
+
+/// Returns an answer whose findings after the third are not valid.
+fn damaged(answer: &str) -> Reaction {
+    let mut draft: serde_json::Value = serde_json::from_str(answer).unwrap();
+    for finding in &mut draft["findings"].as_array_mut().unwrap()[3..] {
+        finding["claim"] = 7.into();
+    }
+    Reaction::Say(draft.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn findings_that_are_missing_in_a_list_are_requested_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("whole"), run_config(1, 1)).unwrap();
+    let (expected, _) = finish(&run, resume_options()).await;
+    let (whole, calls) = (findings_answers(&run), recorded_calls(run.dir()));
+    assert_eq!(whole.len(), 2);
+    for (name, part, is_partial) in [
+        ("cut off", cut_off as fn(&str) -> Reaction, true),
+        ("damaged", damaged, true),
+        ("shortened", shortened, false),
+    ] {
+        for answers in [1, 2] {
+            let dir = folder.path().join(format!("{name} {answers}"));
+            let run = Run::create(&dir, run_config(1, 1)).unwrap();
+            let (report, _) = finish(&run, partial_findings(&whole, answers, part)).await;
+            assert_eq!(recorded_calls(run.dir()), calls + 2, "{name}");
+            if answers == 1 {
+                assert_eq!(report.outcome.findings, expected.outcome.findings, "{name}");
+                assert_eq!(report.outcome.warnings, expected.outcome.warnings, "{name}");
+            } else {
+                let is_shorter = |it: &Findings| (3..8).contains(&it.findings.len());
+                assert!(report.outcome.findings.iter().all(is_shorter), "{name}");
+                let notice = |it: &&String| it.contains("there are 3 findings; provide 8 to 14");
+                let notices = report.outcome.warnings.iter().filter(notice).count();
+                assert!(is_partial || notices == 2, "{name}: {:?}", report.outcome.warnings);
+                assert_eq!(missing_findings(&report), if is_partial { 2 } else { 0 }, "{name}");
+            }
+            let replay = folder.path().join(format!("replay of {name} {answers}"));
+            let replayed = run.replay(replay, resume_options(), |_| {}).await.unwrap();
+            assert_eq!(replayed.report.json(), report.json(), "{name}");
+
+            let (report, _) = finish(&run, partial_findings(&whole, 0, part)).await;
+            assert_eq!(missing_findings(&report), 0, "{name}");
+            if is_partial {
+                assert_eq!(report.outcome.findings, expected.outcome.findings, "{name}");
+            }
+        }
+    }
+}
+
+/// Returns the number of failures after which findings may be missing. The run has no other failures.
+fn missing_findings(report: &Report) -> usize {
+    let is_missing = |it: &Failure| it.reason.starts_with("findings may be missing, because ");
+    assert!(report.outcome.failures.iter().all(is_missing), "{:?}", report.outcome.failures);
+    report.outcome.failures.len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn runs_without_the_remaining_findings_are_incomplete_until_they_are_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("whole"), run_config(1, 1)).unwrap();
+    let (expected, _) = finish(&run, resume_options()).await;
+    let whole = findings_answers(&run);
+    let options = |reaction: fn() -> Reaction| {
+        let whole = whole.clone();
+        let model_override = reacting_model(move |_, request| {
+            let document = request.messages[0].text();
+            match whole.get(&document).filter(|_| request.schema.is_some()) {
+                Some(_) if asks_for_remaining(request) => reaction(),
+                Some(answer) => cut_off(answer),
+                None => Reaction::Delay(Duration::ZERO),
+            }
+        });
+        ResumeOptions { model_override, ..resume_options() }
+    };
+    let refuse = || Reaction::Say("I'm sorry, but I can't help with that.".to_owned());
+    let fail = || Reaction::Fail("the model is unavailable".to_owned());
+    for (name, reaction) in [("refused", refuse as fn() -> Reaction), ("failed", fail)] {
+        let run = Run::create(folder.path().join(name), run_config(1, 1)).unwrap();
+        let (report, _) = finish(&run, options(reaction)).await;
+        assert_eq!(missing_findings(&report), 2, "{name}");
+        let notice = &report.incomplete_notices()[0];
+        assert!(notice.contains("2 failures, first Financial inference: findings may"), "{notice}");
+        let replay = folder.path().join(format!("replay of {name}"));
+        let replayed = run.replay(replay, resume_options(), |_| {}).await.unwrap();
+        assert_eq!(replayed.report.json(), report.json(), "{name}");
+
+        let (report, _) = finish(&run, options(|| Reaction::Delay(Duration::ZERO))).await;
+        assert!(!report.is_incomplete(), "{name}");
+        assert_eq!(report.outcome.findings, expected.outcome.findings, "{name}");
+        assert_eq!(report.outcome.warnings, expected.outcome.warnings, "{name}");
     }
 }
 

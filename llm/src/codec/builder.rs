@@ -147,10 +147,8 @@ impl ResponseBuilder {
 
     /// Returns the response, or the reason why it is unusable.
     pub(super) fn finish(self) -> Result<DecodedResponse, CallError> {
-        let unusable = |kind, message: String| {
-            let usage = (self.usage.input > 0).then_some(self.usage);
-            Err(CallError { usage, ..CallError::new(kind, message) })
-        };
+        let unusable =
+            |kind, message: String| Err(CallError::new(kind, message).or_usage(self.usage));
         if let Some(refusal) = &self.refusal {
             let text = message::text(&self.content);
             let reason = match &self.finish {

@@ -13,7 +13,7 @@ pub(crate) struct CallError {
     pub(crate) retry_after: Option<Duration>,
     pub(crate) request_id: Option<String>,
     pub(crate) should_retry: Option<bool>,
-    /// Token counts of a complete response that cannot be used.
+    /// Token counts that the provider reported before the call failed.
     pub(crate) usage: Option<Usage>,
 }
 
@@ -27,6 +27,12 @@ impl CallError {
             should_retry: None,
             usage: None,
         }
+    }
+
+    /// Adds these token counts if the error has none. Counts of zero mean that the provider reported none.
+    pub(crate) fn or_usage(self, usage: Usage) -> Self {
+        let usage = Some(usage).filter(|it| it.input > 0);
+        Self { usage: self.usage.or(usage), ..self }
     }
 
     /// Converts the error to an [`Error`] with the model and the HTTP status.

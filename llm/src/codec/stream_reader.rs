@@ -61,9 +61,10 @@ impl StreamReader {
         }
         let n_more = bytes.len().min(MAX_START - self.start.len());
         self.start.extend_from_slice(&bytes[..n_more]);
-        for event in self.framer.push(bytes)? {
+        let events = self.framer.push(bytes).map_err(|error| self.with_usage(error))?;
+        for event in events {
             self.has_events = true;
-            self.event(&event, listener)?;
+            self.event(&event, listener).map_err(|error| self.with_usage(error))?;
         }
         Ok(())
     }
@@ -71,6 +72,16 @@ impl StreamReader {
     /// Returns whether the response is complete. If it is, the rest of the stream need not be read.
     pub(crate) fn is_done(&self) -> bool {
         self.decoder.is_done()
+    }
+
+    /// Returns whether the finish reason has arrived. If it has, the response is complete even if the stream ends here.
+    pub(crate) fn has_finish_reason(&self) -> bool {
+        self.decoder.has_finish_reason()
+    }
+
+    /// Adds the token counts that have arrived so far to an error that has none, because the provider bills them.
+    pub(crate) fn with_usage(&self, error: CallError) -> CallError {
+        error.or_usage(self.decoder.usage())
     }
 
     /// Returns the whole response, or an error if the stream ended before the response was complete. Call this method
@@ -94,15 +105,21 @@ impl StreamReader {
         if let Some(rest) = last
             && !self.decoder.is_done()
         {
-            let read = self.decoder.event(&rest, listener);
-            read.map_err(|error| match error.kind {
-                ErrorKind::Malformed => {
-                    CallError::new(ErrorKind::Truncated, "the stream ended inside an event")
+            let error = match self.decoder.event(&rest, listener) {
+                Err(error) if error.kind == ErrorKind::Malformed => {
+                    // Only the token counts or the end marker are cut off if the finish reason has arrived.
+                    let message = "the stream ended inside an event";
+                    let cut = CallError::new(ErrorKind::Truncated, message);
+                    (!self.decoder.has_finish_reason()).then_some(cut)
                 }
-                _ => error,
-            })?;
+                read => read.err(),
+            };
+            if let Some(error) = error {
+                return Err(error.or_usage(self.decoder.usage()));
+            }
         }
-        self.decoder.finish()
+        let usage = self.decoder.usage();
+        self.decoder.finish().map_err(|error| error.or_usage(usage))
     }
 
     fn event(&mut self, event: &str, listener: &mut Listener<'_>) -> Result<(), CallError> {
@@ -167,15 +184,108 @@ mod tests {
     #[test]
     fn missing_last_line_ending_is_accepted() {
         let chunk = r#"data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}"#;
-        assert!(read(SERVER, &format!("{chunk}\n\ndata: [DONE]")).is_ok());
-        assert_eq!(
-            read(SERVER, &format!("{chunk}\n\ndata: [DON")).unwrap_err().kind,
-            ErrorKind::Truncated
-        );
-        assert_eq!(read(SERVER, chunk).unwrap_err().kind, ErrorKind::Truncated);
+        for end in ["\n\ndata: [DONE]", "\n\ndata: [DON", "\n\n", ""] {
+            assert!(read(SERVER, &format!("{chunk}{end}")).is_ok(), "{end:?}");
+        }
+        assert_eq!(read(SERVER, &chunk[..chunk.len() - 1]).unwrap_err().kind, ErrorKind::Truncated);
         let line = r#"{"message":{"content":"hi"},"done":true}"#;
         assert!(read(Protocol::Ollama, line).is_ok());
         assert_eq!(read(Protocol::Ollama, &line[..20]).unwrap_err().kind, ErrorKind::Truncated);
+    }
+
+    /// One stream for each protocol, which ends with the finish reason. No end marker follows.
+    const FINISHED: [(Protocol, &str); 5] = [
+        (
+            SERVER,
+            concat!(
+                "data: {\"choices\":[{\"delta\":{\"content\":\"hi\"},\"finish_reason\":\"\"}]}\n\n",
+                "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
+            ),
+        ),
+        (
+            Protocol::Anthropic,
+            concat!(
+                "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":3}}}\n\n",
+                "data: {\"type\":\"content_block_start\",\"content_block\":{\"type\":\"text\",\"text\":\"hi\"}}\n\n",
+                "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n",
+            ),
+        ),
+        (
+            Protocol::Gemini,
+            concat!(
+                "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"hi\"}]}}]}\n\n",
+                "data: {\"candidates\":[{\"finishReason\":\"STOP\"}]}\n\n",
+            ),
+        ),
+        (
+            Protocol::Ollama,
+            "{\"message\":{\"content\":\"hi\"}}\n{\"done\":true,\"done_reason\":\"stop\"}\n",
+        ),
+        (
+            Protocol::OpenAiResponses,
+            concat!(
+                "data: {\"type\":\"response.output_text.delta\",\"delta\":\"hi\"}\n\n",
+                "data: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"output\":",
+                "[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\",\"text\":\"hi\"}]}]}}\n\n",
+            ),
+        ),
+    ];
+
+    #[test]
+    fn a_stream_is_complete_once_its_finish_reason_has_arrived() {
+        for (protocol, body) in FINISHED {
+            assert_eq!(read(protocol, body).unwrap().0.content, [Part::text("hi")], "{protocol:?}");
+            // The event with the finish reason is complete without the line ending after it.
+            let end = body.trim_end().len();
+            for cut in 1..end {
+                let error = read(protocol, &body[..cut]).unwrap_err();
+                assert_eq!(error.kind, ErrorKind::Truncated, "{protocol:?}: cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn content_after_a_finish_reason_needs_an_end_of_its_own() {
+        let chunk = |delta: &str, reason: &str| {
+            format!("data: {{\"choices\":[{{\"delta\":{delta},\"finish_reason\":{reason}}}]}}\n\n")
+        };
+        let early = chunk("{}", "\"stop\"") + &chunk("{\"content\":\"hi\"}", "null");
+        assert_eq!(read(SERVER, &early).unwrap_err().kind, ErrorKind::Truncated);
+        assert!(read(SERVER, &(early + "data: [DONE]\n\n")).is_ok());
+    }
+
+    #[test]
+    fn errors_contain_the_token_counts_that_arrived_before_them() {
+        let usage = [
+            (SERVER, r#"data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}"#),
+            (
+                Protocol::Anthropic,
+                r#"data: {"type":"message_start","message":{"usage":{"input_tokens":3,"output_tokens":2}}}"#,
+            ),
+            (
+                Protocol::Gemini,
+                r#"data: {"candidates":[],"usageMetadata":{"promptTokenCount":3,"candidatesTokenCount":2}}"#,
+            ),
+        ];
+        let ends = [
+            ("", ErrorKind::Truncated),
+            ("data: {", ErrorKind::Truncated),
+            ("data: nonsense\n\n", ErrorKind::Malformed),
+            (
+                "data: {\"type\":\"error\",\"error\":{\"message\":\"x\",\"code\":429}}\n\n",
+                ErrorKind::RateLimited,
+            ),
+        ];
+        for (protocol, usage) in usage {
+            for (end, kind) in ends {
+                let error = read(protocol, &format!("{usage}\n\n{end}")).unwrap_err();
+                let counts = error.usage.map(|it| (it.input, it.output));
+                assert_eq!((error.kind, counts), (kind, Some((3, 2))), "{protocol:?}: {end}");
+            }
+        }
+        let failed = r#"data: {"type":"response.failed","response":{"error":{"code":"server_error","message":"x"},"usage":{"input_tokens":3,"output_tokens":2}}}"#;
+        let error = read(Protocol::OpenAiResponses, &format!("{failed}\n\n")).unwrap_err();
+        assert_eq!(error.usage.map(|it| (it.input, it.output)), Some((3, 2)));
     }
 
     #[test]

@@ -40,6 +40,13 @@ pub(crate) trait StreamDecoder: Send {
     /// Returns whether the response is complete. If it is, the rest of the stream need not be read.
     fn is_done(&self) -> bool;
 
+    /// Returns whether the finish reason has arrived. After it, only token counts and an end marker can follow, so a
+    /// stream that ends without them is not truncated.
+    fn has_finish_reason(&self) -> bool;
+
+    /// Returns the token counts that have arrived so far.
+    fn usage(&self) -> Usage;
+
     /// Returns the whole response, or an error if the stream ended before the response was complete.
     fn finish(self: Box<Self>) -> Result<DecodedResponse, CallError>;
 }

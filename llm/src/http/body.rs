@@ -76,6 +76,11 @@ impl Body {
         Ok(piece)
     }
 
+    /// Lowers the maximum time between two pieces of the body.
+    pub(super) fn limit_idle_time(&mut self, limit: Duration) {
+        self.timeouts.idle = self.timeouts.idle.min(limit);
+    }
+
     /// Reads the whole body.
     pub(super) async fn read_all(&mut self) -> Result<Vec<u8>, CallError> {
         self.check_size(self.response.content_length().unwrap_or_default())?;

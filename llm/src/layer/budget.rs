@@ -12,8 +12,8 @@ pub use self::account::Spending;
 use self::account::{Account, ReserveOutcome};
 use crate::lock::lock;
 use crate::{
-    Catalog, Error, ErrorKind, Listener, Llm, Model, ModelId, Money, Phase, Recording, Request,
-    Response, Usage, overflow,
+    Catalog, Error, ErrorKind, Listener, Llm, Model, ModelId, Money, Recording, Request, Response,
+    Usage, overflow,
 };
 
 /// Limits on the total cost of a set of calls. Clones share the same budget, as do all models that use it.
@@ -101,13 +101,23 @@ impl Budget {
     /// Charges the calls in a recording to this budget, except for the first `skip` calls, which were charged
     /// elsewhere.
     ///
-    /// Failed calls are charged as if they had been made with this budget. Calling this method twice charges the
+    /// Failed calls are charged as if they had been made with this budget, and [lost
+    /// responses](Recording::restore_lost) like the other responses. Calling this method twice charges the
     /// calls twice.
     pub fn charge_recording(self, recording: &Recording, skip: usize) -> Self {
         for call in recording.recorded_calls(skip) {
             let amount = self.max_cost(&call.model, &call.request).unwrap_or_default();
             let mut reservation = Reservation { budget: &self, amount, used: amount };
             reservation.settle(&call.model, &call.outcome);
+            for usage in call.failed_attempts {
+                let used = usage.map_or(amount, |it| self.cost_of_usage(&call.model, amount, &it));
+                drop(Reservation { budget: &self, amount: Spending::default(), used });
+            }
+        }
+        for response in recording.lost_responses() {
+            let (model, amount) = (response.model.clone(), Spending::default());
+            let used = self.actual_cost(&model, amount, &Ok(response));
+            drop(Reservation { budget: &self, amount, used });
         }
         self
     }
@@ -173,12 +183,17 @@ impl Budget {
                     money: money.unwrap_or(reserved.money),
                 }
             }
-            Err(Error { usage: Some(usage), .. }) => Spending {
-                tokens: usage.input.saturating_add(usage.output),
-                money: self.price(model, usage).unwrap_or(reserved.money),
-            },
-            Err(error) if is_free(error) => Spending::default(),
+            Err(Error { usage: Some(usage), .. }) => self.cost_of_usage(model, reserved, usage),
+            Err(error) if error.is_free() => Spending::default(),
             Err(_) => reserved,
+        }
+    }
+
+    /// Returns the cost of a failed call with this usage, for which `reserved` was reserved.
+    fn cost_of_usage(&self, model: &ModelId, reserved: Spending, usage: &Usage) -> Spending {
+        Spending {
+            tokens: usage.input.saturating_add(usage.output),
+            money: self.price(model, usage).unwrap_or(reserved.money),
         }
     }
 
@@ -209,29 +224,6 @@ impl Drop for Reservation<'_> {
         lock(&self.budget.shared.account).settle(self.amount, self.used);
         self.budget.shared.released.notify_one();
     }
-}
-
-/// Returns whether a failed call cost nothing. A call is free if it was rejected before the provider started to answer.
-///
-/// A call is not free if the error arrived in a response with a success status. Nor is it free if a recording or
-/// journal could not be written, because the call itself may have succeeded.
-fn is_free(error: &Error) -> bool {
-    let has_started = error.status.is_some_and(|it| (200..300).contains(&it));
-    let is_rejection = matches!(
-        error.kind,
-        ErrorKind::Auth
-            | ErrorKind::RateLimited
-            | ErrorKind::Overloaded
-            | ErrorKind::QuotaExhausted
-            | ErrorKind::RequestTooLong
-            | ErrorKind::NotFound
-            | ErrorKind::BadRequest
-            | ErrorKind::Unreachable
-            | ErrorKind::Timeout(Phase::Connect)
-            | ErrorKind::Budget
-            | ErrorKind::NotRecorded
-    );
-    is_rejection && !has_started
 }
 
 impl Llm {

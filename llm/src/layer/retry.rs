@@ -149,7 +149,9 @@ impl Model for RetriedModel {
                 Ok(response) => return Ok(response),
                 Err(error) => error,
             };
+            let cost = (!error.is_free()).then(|| error.usage.as_deref().copied());
             self.backoff.wait_after(attempts, error).await?;
+            listener.failed_attempts.extend(cost);
             listener.restart();
             attempts += 1;
         }

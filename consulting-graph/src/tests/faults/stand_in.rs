@@ -72,29 +72,22 @@ pub(super) enum Fault {
     ErrorInStream,
     /// The right answer, without token counts.
     Uncounted,
+    /// The right answer, without an end marker after the finish reason and the token counts.
+    NoEndMarker,
+    /// The right answer, without an end marker and token counts after the finish reason.
+    NoEndMarkerUncounted,
+    /// The start of an answer with token counts, without a finish reason.
+    CutAfterUsage,
+    /// The start of the right answer, which ends at the token limit. Calls without a schema are answered.
+    AtTokenLimit,
+    /// A response without a body.
+    NoBody,
 }
 
 impl Fault {
     /// Returns whether the provider stops sending.
     pub(super) fn hangs(self) -> bool {
         matches!(self, Self::HangBeforeFirstByte | Self::HangAfterFirstByte | Self::KeepAlive)
-    }
-
-    /// Returns whether the provider sends a complete answer, which has to be paid for.
-    fn is_answered(self) -> bool {
-        matches!(
-            self,
-            Self::WrongSchema
-                | Self::Refusal
-                | Self::Empty
-                | Self::ContentFilter
-                | Self::ToolCall
-                | Self::Invisible
-                | Self::ForeignRefusal
-                | Self::RefusalInFields
-                | Self::Echo
-                | Self::Uncounted
-        )
     }
 }
 
@@ -115,7 +108,7 @@ pub(super) const FAULTS: [Fault; 13] = [
 ];
 
 /// Rarer forms of the [`FAULTS`].
-pub(super) const VARIANTS: [Fault; 16] = [
+pub(super) const VARIANTS: [Fault; 21] = [
     Fault::WaitUntilDate,
     Fault::ErrorBody,
     Fault::Redirect,
@@ -132,6 +125,11 @@ pub(super) const VARIANTS: [Fault; 16] = [
     Fault::TooEarly,
     Fault::ErrorInStream,
     Fault::Uncounted,
+    Fault::NoEndMarker,
+    Fault::NoEndMarkerUncounted,
+    Fault::CutAfterUsage,
+    Fault::AtTokenLimit,
+    Fault::NoBody,
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,14 +176,39 @@ struct Shared {
     injections: Vec<Injection>,
     /// Distinct requests in the order in which they arrived.
     seen: Vec<Value>,
-    answered: usize,
+    bill: Bill,
+}
+
+/// What the provider charges for: all calls that it did not reject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Bill {
+    pub(super) calls: u64,
+    /// Number of calls whose tokens the provider did not report.
+    pub(super) uncounted_calls: u64,
+    pub(super) input_tokens: u64,
+    pub(super) output_tokens: u64,
+}
+
+impl Bill {
+    /// Adds the call that is answered with these bytes.
+    fn add(&mut self, response: &str) {
+        if !response.starts_with("HTTP/1.1 200") && !response.is_empty() {
+            return;
+        }
+        let is_counted = response.contains(&usage());
+        self.calls += 1;
+        self.uncounted_calls += u64::from(!is_counted);
+        self.input_tokens += if is_counted { INPUT_TOKENS } else { 0 };
+        self.output_tokens += if is_counted { OUTPUT_TOKENS } else { 0 };
+    }
 }
 
 impl StandIn {
     pub(super) async fn start(injections: Vec<Injection>) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = format!("http://{}/v1", listener.local_addr()?);
-        let shared = Arc::new(Mutex::new(Shared { injections, seen: Vec::new(), answered: 0 }));
+        let shared =
+            Arc::new(Mutex::new(Shared { injections, seen: Vec::new(), bill: Bill::default() }));
         let serving = shared.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -200,9 +223,8 @@ impl StandIn {
         self.shared.lock().unwrap().injections.clear();
     }
 
-    /// Returns the number of complete answers, including unusable ones.
-    pub(super) fn answered(&self) -> usize {
-        self.shared.lock().unwrap().answered
+    pub(super) fn bill(&self) -> Bill {
+        self.shared.lock().unwrap().bill
     }
 
     /// Returns a model that calls this provider.
@@ -243,7 +265,8 @@ impl Shared {
         if injection.attempts != usize::MAX {
             injection.attempts -= 1;
         }
-        Some(injection.fault).filter(|it| *it != Fault::WrongSchema || request.schema.is_some())
+        let needs_schema = matches!(injection.fault, Fault::WrongSchema | Fault::AtTokenLimit);
+        Some(injection.fault).filter(|_| !needs_schema || request.schema.is_some())
     }
 }
 
@@ -273,8 +296,12 @@ async fn serve(shared: Arc<Mutex<Shared>>, stream: TcpStream) -> Option<()> {
              connection: close\r\n\r\n{message}"
         )
     };
+    let charge = |response: &str| shared.lock().unwrap().bill.add(response);
     let text = match fault {
-        Some(Fault::HangBeforeFirstByte) => return wait_for_disconnect(stream).await,
+        Some(Fault::HangBeforeFirstByte) => {
+            charge("");
+            return wait_for_disconnect(stream).await;
+        }
         Some(Fault::ShortWait) => error("429 Too Many Requests", "retry-after-ms: 5\r\n"),
         Some(Fault::LongWait) => error("429 Too Many Requests", "retry-after: 3600\r\n"),
         Some(Fault::RateLimited) => error("429 Too Many Requests", ""),
@@ -285,6 +312,7 @@ async fn serve(shared: Arc<Mutex<Shared>>, stream: TcpStream) -> Option<()> {
         }
         Some(Fault::HangAfterFirstByte) => {
             let start = HEAD.to_owned() + &event("I hold that");
+            charge(&start);
             stream.write_all(start.as_bytes()).await.ok()?;
             return wait_for_disconnect(stream).await;
         }
@@ -303,9 +331,27 @@ async fn serve(shared: Arc<Mutex<Shared>>, stream: TcpStream) -> Option<()> {
             let response = canned::model().generate(request).await.ok()?;
             format!("{HEAD}{}{}data: [DONE]\n\n", event(&response.text()), end("stop"))
         }
+        Some(Fault::NoEndMarker) => {
+            let response = canned::model().generate(request).await.ok()?;
+            format!("{HEAD}{}{}{}", event(&response.text()), end("stop"), usage())
+        }
+        Some(Fault::NoEndMarkerUncounted) => {
+            let response = canned::model().generate(request).await.ok()?;
+            format!("{HEAD}{}{}", event(&response.text()), end("stop"))
+        }
+        Some(Fault::AtTokenLimit) => {
+            let text = canned::model().generate(request).await.ok()?.text();
+            let start = &text[..text.floor_char_boundary(text.len() * 6 / 10)];
+            format!("{HEAD}{}{}{}data: [DONE]\n\n", event(start), end("length"), usage())
+        }
+        Some(Fault::NoBody) => HEAD.to_owned(),
+        Some(Fault::CutAfterUsage) => format!("{HEAD}{}{}", event("I hold that"), usage()),
         Some(Fault::ErrorBody) => error("200 OK", ""),
         Some(Fault::Redirect) => error("302 Found", "location: http://127.0.0.1:1/v1\r\n"),
-        Some(Fault::KeepAlive) => return keep_alive(stream).await,
+        Some(Fault::KeepAlive) => {
+            charge(HEAD);
+            return keep_alive(stream).await;
+        }
         Some(Fault::WrongLength) => {
             HEAD.replace("connection", "content-length: 100000\r\nconnection") + &event("I hold")
         }
@@ -329,18 +375,21 @@ async fn serve(shared: Arc<Mutex<Shared>>, stream: TcpStream) -> Option<()> {
         Some(Fault::WrongSchema) => whole(&[r#"{ "unexpected": true }"#]),
         Some(Fault::Refusal | Fault::RefusalInFields) => whole(&["I'm sorry, but I can't help with that."]),
         Some(Fault::Empty) => whole(&[]),
-        Some(Fault::Huge) => whole(&vec!["All is well. "; 10_000_000 / 13]),
+        // The client stops reading before the token counts.
+        Some(Fault::Huge) => whole(&vec!["All is well. "; 10_000_000 / 13]).replace(&usage(), ""),
         None => {
             let response = canned::model().generate(request).await.ok()?;
             whole(&[&response.text()])
         }
     };
-    if fault.is_none_or(Fault::is_answered) {
-        shared.lock().unwrap().answered += 1;
-    }
+    charge(&text);
     stream.write_all(text.as_bytes()).await.ok()?;
     stream.shutdown().await.ok()
 }
+
+/// Token counts of each answer.
+const INPUT_TOKENS: u64 = 100;
+const OUTPUT_TOKENS: u64 = 20;
 
 const HEAD: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
@@ -357,7 +406,7 @@ fn end(reason: &str) -> String {
 }
 
 fn usage() -> String {
-    let usage = json!({ "prompt_tokens": 100, "completion_tokens": 20 });
+    let usage = json!({ "prompt_tokens": INPUT_TOKENS, "completion_tokens": OUTPUT_TOKENS });
     format!("data: {}\n\n", json!({ "choices": [], "usage": usage }))
 }
 

@@ -94,13 +94,20 @@ impl StreamDecoder for BlockDecoder {
         self.is_done
     }
 
+    fn has_finish_reason(&self) -> bool {
+        self.builder.finish.is_some()
+    }
+
+    fn usage(&self) -> Usage {
+        usage(&self.usage)
+    }
+
     fn finish(mut self: Box<Self>) -> Result<DecodedResponse, CallError> {
-        if !self.is_done {
-            return Err(CallError::new(
-                ErrorKind::Truncated,
-                "the stream ended before `message_stop`",
-            ));
+        if !self.has_finish_reason() {
+            let message = "the stream ended before the stop reason";
+            return Err(CallError::new(ErrorKind::Truncated, message));
         }
+        self.close(&mut Listener::null());
         self.builder.usage = usage(&self.usage);
         self.builder.finish()
     }

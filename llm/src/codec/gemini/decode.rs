@@ -36,6 +36,14 @@ impl StreamDecoder for ChunkDecoder {
         false
     }
 
+    fn has_finish_reason(&self) -> bool {
+        self.builder.finish.is_some()
+    }
+
+    fn usage(&self) -> Usage {
+        self.builder.usage
+    }
+
     fn finish(self: Box<Self>) -> Result<DecodedResponse, CallError> {
         self.builder.finish()
     }
@@ -46,14 +54,14 @@ impl ChunkDecoder {
         if !chunk["error"].is_null() || chunk.is_array() {
             return Err(provider_error::from_body(chunk));
         }
+        if chunk["usageMetadata"].is_object() {
+            self.builder.usage = usage(&chunk["usageMetadata"]);
+        }
         if let Some(reason) = chunk["promptFeedback"]["blockReason"].as_str() {
             let message = format!("the request was blocked: {reason}");
             return Err(CallError::new(ErrorKind::Refused, message));
         }
         self.builder.set_model(&chunk["modelVersion"]);
-        if chunk["usageMetadata"].is_object() {
-            self.builder.usage = usage(&chunk["usageMetadata"]);
-        }
         let Some(candidate) = json_util::list(chunk, "candidates").first() else { return Ok(()) };
         let parts = json_util::list(&candidate["content"], "parts");
         for part in parts {

@@ -32,7 +32,15 @@ impl StreamDecoder for LineDecoder {
     }
 
     fn is_done(&self) -> bool {
+        self.has_finish_reason()
+    }
+
+    fn has_finish_reason(&self) -> bool {
         self.builder.finish.is_some()
+    }
+
+    fn usage(&self) -> Usage {
+        self.builder.usage
     }
 
     fn finish(self: Box<Self>) -> Result<DecodedResponse, CallError> {

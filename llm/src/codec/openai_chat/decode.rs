@@ -33,6 +33,8 @@ pub(crate) struct ChunkDecoder {
     /// Opaque reasoning data from a router, which is a service such as OpenRouter that forwards requests to other
     /// providers.
     details: Vec<Value>,
+    /// Whether a finish reason has arrived, and no content after it.
+    has_finish_reason: bool,
     is_done: bool,
 }
 
@@ -69,9 +71,19 @@ impl StreamDecoder for ChunkDecoder {
         self.is_done
     }
 
+    fn has_finish_reason(&self) -> bool {
+        self.has_finish_reason
+    }
+
+    fn usage(&self) -> Usage {
+        self.builder.usage
+    }
+
+    /// Some servers do not send `[DONE]`.
     fn finish(self: Box<Self>) -> Result<DecodedResponse, CallError> {
-        if !self.is_done {
-            return Err(CallError::new(ErrorKind::Truncated, "the stream ended before `[DONE]`"));
+        if !self.is_done && !self.has_finish_reason {
+            let message = "the stream ended before the finish reason";
+            return Err(CallError::new(ErrorKind::Truncated, message));
         }
         self.builder.finish()
     }
@@ -99,11 +111,13 @@ impl ChunkDecoder {
         if !choice["error"].is_null() || choice["finish_reason"] == "error" {
             return Err(provider_error::from_body(choice));
         }
+        self.has_finish_reason &= !has_content(&choice[message]);
         self.message(&choice[message], listener);
         for token in json_util::list(&choice["logprobs"], "content") {
             self.builder.logprob(token);
         }
-        if let Some(reason) = choice["finish_reason"].as_str() {
+        // Some servers send an empty reason in each chunk before the last one.
+        if let Some(reason) = choice["finish_reason"].as_str().filter(|it| !it.is_empty()) {
             // For a truncated tool call, OpenRouter reports `tool_calls`, although the upstream provider reports that
             // the token limit was reached.
             let native = json_util::text(choice, "native_finish_reason");
@@ -181,6 +195,7 @@ impl ChunkDecoder {
 
     fn finish_reason(&mut self, reason: &str, listener: &mut Listener<'_>) {
         self.end_calls(listener);
+        self.has_finish_reason = true;
         self.builder.finish = Some(match reason {
             "stop" => Finish::Stop,
             "length" => Finish::Length,
@@ -220,6 +235,18 @@ impl ChunkDecoder {
         };
         self.builder.cost = usage["cost"].as_f64().map(Money::from_dollars);
     }
+}
+
+/// Returns whether a message, or a piece of one, adds something to the response.
+fn has_content(message: &Value) -> bool {
+    let is_empty = |it: &Value| match it {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    };
+    let fields = ["content", "reasoning", "reasoning_content", "refusal", "tool_calls"];
+    fields.iter().any(|it| !is_empty(&message[*it]))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::{ErrorKind, Finish, Listener, Piece, Usage};
 /// Decodes a response that is not streamed.
 pub(crate) fn body(response: &Value) -> Result<DecodedResponse, CallError> {
     if !response["error"].is_null() {
-        return Err(provider_error::from_body(response));
+        return Err(provider_error::from_body(response).or_usage(usage(&response["usage"])));
     }
     if !response["output"].is_array() {
         return Err(json_util::lacks(response, "`output`"));
@@ -62,6 +62,15 @@ impl StreamDecoder for EventDecoder {
 
     fn is_done(&self) -> bool {
         self.answer.is_some()
+    }
+
+    fn has_finish_reason(&self) -> bool {
+        self.is_done()
+    }
+
+    /// The token counts are in the final event only.
+    fn usage(&self) -> Usage {
+        Usage::default()
     }
 
     fn finish(self: Box<Self>) -> Result<DecodedResponse, CallError> {

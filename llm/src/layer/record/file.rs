@@ -19,7 +19,7 @@ use super::{
     compression::RecordingDecoder,
     shared::SharedParts,
 };
-use crate::{Error, Listener, Response};
+use crate::{Error, Listener, Response, Usage};
 
 /// Version of new files. Since version 2, calls can [refer to parts](SharedParts) of earlier calls. Since version 3, lines
 /// can be [compressed](RecordingDecoder).
@@ -75,6 +75,9 @@ pub(super) struct Line {
     pub(super) call: Value,
     /// The response or the error.
     pub(super) outcome: Outcome,
+    /// Token counts of the failed attempts before the outcome that have to be paid for. `None` if the provider did not
+    /// report them.
+    pub(super) failed_attempts: Vec<Option<Usage>>,
     /// Whether the call is made again, although the file contains its outcome.
     pub(super) is_repeated: bool,
 }
@@ -91,6 +94,8 @@ struct StoredLine {
     packed: bool,
     call: Value,
     outcome: Value,
+    #[serde(default)]
+    failed_attempts: Vec<Option<Usage>>,
 }
 
 /// Outcome of a call.
@@ -252,7 +257,7 @@ fn read_version(line: &[u8]) -> Result<u32, String> {
 
 fn read_line(line: &[u8], shared: &mut SharedParts) -> Result<Line, String> {
     let problem = |error: serde_json::Error| error.to_string();
-    let StoredLine { number, key, occurrence, packed, mut call, mut outcome } =
+    let StoredLine { number, key, occurrence, packed, mut call, mut outcome, failed_attempts } =
         serde_json::from_slice(line).map_err(problem)?;
     if packed {
         call = shared.unpack(call)?;
@@ -266,7 +271,7 @@ fn read_line(line: &[u8], shared: &mut SharedParts) -> Result<Line, String> {
     outcome.sort_all_objects();
     shared.learn(&outcome);
     let outcome = serde_json::from_value(outcome).map_err(problem)?;
-    Ok(Line { number, key, occurrence, call, outcome, is_repeated: false })
+    Ok(Line { number, key, occurrence, call, outcome, failed_attempts, is_repeated: false })
 }
 
 /// Appends lines to a recording file.
@@ -337,6 +342,7 @@ impl Writer {
         occurrence: usize,
         call: &Value,
         outcome: &Value,
+        failed_attempts: &[Option<Usage>],
     ) -> io::Result<()> {
         let packed = self.shared.as_mut().and_then(|it| it.pack(call));
         if let Some(shared) = &mut self.shared {
@@ -352,10 +358,19 @@ impl Writer {
         serde_json::to_writer(&mut line, packed.as_ref().unwrap_or(call))?;
         line.extend_from_slice(br#","outcome":"#);
         serde_json::to_writer(&mut line, outcome)?;
+        if !failed_attempts.is_empty() {
+            line.extend_from_slice(br#","failed_attempts":"#);
+            serde_json::to_writer(&mut line, failed_attempts)?;
+        }
         line.push(b'}');
         self.write_line(line)?;
         self.next_number += 1;
         Ok(())
+    }
+
+    /// Returns another handle to the file.
+    pub(super) fn clone_file(&self) -> io::Result<File> {
+        self.file.try_clone()
     }
 
     /// Compresses the lines that are written from now on.

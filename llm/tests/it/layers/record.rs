@@ -8,8 +8,8 @@ use std::{
 };
 
 use llm::{
-    Backoff, Error, ErrorKind, Llm, Message, Piece, RecordMode, Recording, RecordingDecoder,
-    RecordingError, Request, Response,
+    Backoff, Budget, Error, ErrorKind, Llm, Message, Piece, RecordMode, Recording,
+    RecordingDecoder, RecordingError, Request, Response, Usage,
 };
 use serde_json::Value;
 use tempfile::TempDir;
@@ -494,4 +494,43 @@ async fn ignored_calls_are_made_again_but_still_counted() {
     assert_ne!(first, second);
     let replayed = open(RecordMode::Replay).ignore_first(1).model(id()).generate("a").await;
     assert_eq!(replayed.unwrap(), second);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_attempts_are_recorded_with_the_call_and_charged() {
+    let (_folder, path) = file();
+    let usage = Usage { input: 7, output: 5, ..Usage::default() };
+    let failures = [
+        error(ErrorKind::Truncated),
+        rate_limited(Duration::ZERO),
+        Error { usage: Some(Box::new(usage)), ..error(ErrorKind::Malformed) },
+    ];
+    let (model, _) = fake(move |number, prompt| {
+        // The second call fails for good.
+        let outcome = failures.get(number % 4).cloned().map_or_else(|| Ok(answer("here")), Err);
+        async move { if prompt == "b" { Err(error(ErrorKind::Truncated)) } else { outcome } }
+    });
+    let live = Budget::of_tokens(1_000_000);
+    let recording = Recording::open(&path, RecordMode::Record).unwrap();
+    let llm = model.budget(&live).retry(Backoff::new(3)).record(&recording);
+    llm.generate("a").await.unwrap();
+    llm.generate("b").await.unwrap_err();
+
+    let recording = Recording::open(&path, RecordMode::Replay).unwrap();
+    assert_eq!(recording.call_count(), 2);
+    let paid: Vec<_> = recording.paid_calls(0).map(|it| it.1).collect();
+    let first = [None, Some(usage), answer("").usage];
+    assert_eq!(paid, [&first[..], &[None; 4]].concat());
+    assert_eq!(recording.paid_calls(1).count(), 4);
+    let charged = Budget::of_tokens(1_000_000).charge_recording(&recording, 0);
+    assert_eq!(charged.spent(), live.spent());
+    // A recording layer inside the retries records every attempt as a call of its own.
+    let (_folder, path) = file();
+    let (model, _) = fake(|number, _| async move {
+        if number == 0 { Err(error(ErrorKind::Truncated)) } else { Ok(answer("here")) }
+    });
+    let recording = Recording::open(&path, RecordMode::Record).unwrap();
+    model.record(&recording).retry(Backoff::new(3)).generate("a").await.unwrap();
+    let recording = Recording::open(&path, RecordMode::Replay).unwrap();
+    assert_eq!((recording.call_count(), recording.paid_calls(0).count()), (2, 2));
 }
