@@ -20,7 +20,8 @@ pub(crate) use check::find_recommendation;
 pub(crate) use check::{FindingViolation, min_count, violations};
 pub(crate) use chunk::{append, chunks, merge};
 pub(crate) use draft::{
-    Direction, Evidence, FindingDraft, FindingsDraft, Kind, SingleFinding, TensionDraft,
+    Direction, Evidence, FindingDraft, FindingsDraft, Kind, MAX_PER_CHUNK, MAX_PER_DOCUMENT,
+    SingleFinding, TensionDraft,
 };
 pub(crate) use id::{FindingId, Inference, find_citations};
 pub(crate) use markdown::parse;
@@ -28,9 +29,10 @@ pub(crate) use numbered::{Finding, Findings, Tension};
 pub(crate) use shorten::shorter_versions;
 
 /// Reads a model's answer to a request for findings: JSON with the requested schema, a bare JSON list of findings, the
-/// complete findings of JSON that is cut off, or Markdown. Never fails; [`violations`] reports what is missing.
+/// complete findings of JSON that is cut off, or Markdown. A repeated finding is read once. Never fails; [`violations`]
+/// reports what is missing.
 pub(crate) fn read(answer: &str) -> FindingsDraft {
-    read_json(answer).unwrap_or_else(|| parse(answer))
+    read_json(answer).unwrap_or_else(|| parse(answer).without_repetitions())
 }
 
 /// Reads an answer like [`read`] if the answer is cut off. Drops the last finding of a Markdown answer, because its text
@@ -39,7 +41,7 @@ pub(crate) fn read_cut(answer: &str) -> FindingsDraft {
     read_json(answer).unwrap_or_else(|| {
         let mut draft = parse(answer);
         draft.findings.pop();
-        draft
+        draft.without_repetitions()
     })
 }
 
@@ -50,7 +52,7 @@ pub(crate) fn read_json(answer: &str) -> Option<FindingsDraft> {
         let findings: Vec<FindingDraft> = lenient_json::find_all(answer);
         has_claim(&findings).then_some(FindingsDraft { findings, tensions: Vec::new() })
     };
-    whole_list(answer).or_else(single_objects)
+    whole_list(answer).or_else(single_objects).map(FindingsDraft::without_repetitions)
 }
 
 /// Returns whether an answer contains a list of findings that [`read`] cannot read as a whole, because the list is cut off

@@ -50,6 +50,7 @@ pub mod event;
 mod fence;
 mod finding;
 mod lenient_json;
+mod limited_schema;
 mod markdown;
 pub mod models;
 pub mod moves;

@@ -16,6 +16,9 @@ pub(crate) const SCORE_RANGE: std::ops::RangeInclusive<u8> = 1..=10;
 /// Score that is used for a metric if no score could be read.
 pub(crate) const NEUTRAL_SCORE: u8 = 5;
 
+/// Maximum length of the reasoning that is requested, in characters. Longer ones are read too.
+const MAX_REASONING: usize = 400;
+
 /// Returns the JSON schema for the answer to a scoring request.
 pub fn schema(metrics: &[&str]) -> Value {
     let score =
@@ -27,9 +30,12 @@ pub fn schema(metrics: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
-/// Returns the result of [`schema`] as a [`llm::Schema`], which can be added to a request.
+/// Returns the result of [`schema`] as a [`llm::Schema`], which can be added to a request. Limits the reasoning, because
+/// scores that follow it are lost if a small model repeats itself until the answer is cut off.
 pub(crate) fn request_schema(metrics: &[&str]) -> llm::Schema {
-    llm::Schema { name: "Scores".to_owned(), schema: schema(metrics) }
+    let mut schema = schema(metrics);
+    schema["properties"]["reasoning"]["maxLength"] = MAX_REASONING.into();
+    llm::Schema { name: "Scores".to_owned(), schema }
 }
 
 /// One decision maker's scores for one move.

@@ -2,8 +2,6 @@
 //! skipped with a message.
 #![expect(clippy::unwrap_used, reason = "a failure fails the test")]
 
-use std::process::Stdio;
-
 use async_trait::async_trait;
 use graph_agents::{
     Agent, LlmModel, Message,
@@ -14,11 +12,7 @@ use graph_agents::{
 use graph_core::NodeError;
 use llm::{Backoff, Provider, Request};
 use serde_json::json;
-use test_support::peers;
-use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    process::{Child, Command},
-};
+use test_support::{llama::Llama, server::Server};
 
 /// Returns the weather in a city.
 #[tool]
@@ -51,37 +45,11 @@ impl Middleware for OneCall {
     }
 }
 
-/// Starts the server. It runs until the returned child is dropped.
-async fn start_server() -> Option<(String, Child)> {
-    let dir = peers::find("llama-11549", "GRAPH_REQUIRE_LLAMA")?;
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../llm/tests/it/peers/llama.py");
-    let mut server = Command::new("sh")
-        .args(["-c", r#"exec python3 "$@" 2>&1"#, "sh", script])
-        .arg(dir.join("model.gguf"))
-        .arg("0")
-        .env("PYTHONPATH", dir.join("python"))
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        // With these settings, idle OS threads do not compete for the CPU.
-        .envs([("OMP_WAIT_POLICY", "passive"), ("GOMP_SPINCOUNT", "0")])
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
-    let url = loop {
-        let line = lines.next_line().await.unwrap().expect("the server listens before it exits");
-        if let Some((_, address)) = line.split_once("listening on http://") {
-            break format!("http://{}/v1", address.trim());
-        }
-    };
-    // Keep reading, so that the server never blocks on a full pipe.
-    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-    Some((url, server))
-}
-
 #[tokio::test]
 async fn small_model_calls_a_tool_and_answers_from_its_result() {
-    let Some((url, _server)) = start_server().await else { return };
+    let Some(llama) = Llama::find() else { return };
+    let server = Server::start(&llama.command());
+    let url = format!("{}/v1", server.url);
     let provider = Provider::new("openai-compatible").unwrap().base_url(url).model("smollm2");
     let options = Request::conversation(Vec::new()).temperature(0.0).max_tokens(80);
     // The server closes idle connections, which can happen just as the client sends a request.

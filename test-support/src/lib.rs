@@ -1,11 +1,13 @@
-//! Utilities for the tests of several crates: finding optional programs and free ports, starting processes and Restate
-//! servers that end with a test, and running the suites of LangGraph's official clients.
+//! Utilities for the tests of several crates: finding optional programs and free ports, starting processes and servers
+//! that end with a test, and running the suites of LangGraph's official clients.
 
 pub mod langgraph_sdk;
+pub mod llama;
 pub mod peers;
 pub mod ports;
 pub mod process;
 pub mod restate;
+pub mod server;
 
 use std::{
     env,

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::{
-    draft::{FindingDraft, FindingsDraft},
+    draft::{FindingDraft, FindingsDraft, MAX_PER_DOCUMENT},
     stated::{Disagreement, StatedNumbers},
 };
 use crate::{data::Period, markdown};
 
 /// Number of findings that an inference agent should produce from its document.
-pub(super) const EXPECTED_COUNT: std::ops::RangeInclusive<usize> = 8..=14;
+const EXPECTED_COUNT: std::ops::RangeInclusive<usize> = 8..=MAX_PER_DOCUMENT;
 
 /// A defect of a findings draft. Findings and tensions are identified by their position in their list, counted from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

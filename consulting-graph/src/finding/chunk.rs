@@ -1,9 +1,8 @@
 //! Splits a document into chunks, and merges the findings from these chunks.
 
-use super::{
-    check::EXPECTED_COUNT,
-    draft::{FindingsDraft, TensionDraft},
-};
+use std::collections::BTreeSet;
+
+use super::draft::{FindingsDraft, MAX_PER_DOCUMENT, TensionDraft};
 use crate::markdown;
 
 /// Splits a document into chunks of `lines` lines. A chunk that starts inside a section or a table begins with a copy
@@ -46,7 +45,7 @@ pub(crate) fn append(first: &mut FindingsDraft, second: FindingsDraft) {
     let mut places = Vec::new();
     for finding in second.findings {
         let known = findings.iter().position(|it| it.claim.trim() == finding.claim.trim());
-        if known.is_none() && findings.len() < *EXPECTED_COUNT.end() {
+        if known.is_none() && findings.len() < MAX_PER_DOCUMENT {
             findings.push(finding);
             places.push(Some(findings.len()));
         } else {
@@ -64,9 +63,9 @@ pub(crate) fn append(first: &mut FindingsDraft, second: FindingsDraft) {
     }
 }
 
-/// Merges the drafts from several chunks. Sorts the findings by strength, strongest first, and drops the weakest ones
-/// if there are more than an inference agent should produce. Keeps a tension only if all findings that it refers to are
-/// kept.
+/// Merges the drafts from several chunks. Sorts the findings by strength, strongest first, drops those that repeat a
+/// claim, and drops the weakest ones if there are more than an inference agent should produce. Keeps a tension only if
+/// all findings that it refers to are kept.
 pub(crate) fn merge(drafts: Vec<FindingsDraft>) -> FindingsDraft {
     let mut all = Vec::new();
     let mut tensions = Vec::new();
@@ -75,7 +74,9 @@ pub(crate) fn merge(drafts: Vec<FindingsDraft>) -> FindingsDraft {
         tensions.extend(draft.tensions.into_iter().map(|it| (chunk, it)));
     }
     all.sort_by_key(|it| std::cmp::Reverse(it.2.strength));
-    all.truncate(*EXPECTED_COUNT.end());
+    let mut claims = BTreeSet::new();
+    all.retain(|it| claims.insert(it.2.claim.clone()));
+    all.truncate(MAX_PER_DOCUMENT);
     let place = |chunk: usize, number: u8| {
         let at = all.iter().position(|it| (it.0, it.1) == (chunk, number.into()))?;
         u8::try_from(at + 1).ok()

@@ -1,10 +1,25 @@
 //! Findings as a model writes them, without ids.
 
+use llm::Schema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::limited_schema::schema_with_limits;
+
 /// Strength of findings for which the model states none.
 pub(super) const DEFAULT_STRENGTH: u8 = 2;
+
+/// Maximum number of findings from a whole document.
+pub(crate) const MAX_PER_DOCUMENT: usize = 14;
+
+/// Maximum number of findings from a chunk of a document.
+pub(crate) const MAX_PER_CHUNK: usize = 4;
+
+/// Maximum length of a claim, a quotation or the text of a tension in an answer, in characters.
+const MAX_TEXT: usize = 400;
+
+/// Maximum length of the name of a section in an answer, in characters.
+const MAX_SECTION: usize = 100;
 
 /// A model's answer to a request for findings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -14,6 +29,49 @@ pub struct FindingsDraft {
     /// Findings that contradict each other.
     #[serde(default)]
     pub tensions: Vec<TensionDraft>,
+}
+
+impl FindingsDraft {
+    /// Returns the schema of an answer with at most `max` findings. Without limits, a small model repeats itself until the
+    /// answer is cut off.
+    pub(crate) fn schema(max: usize) -> Schema {
+        let limits = [
+            ("/properties/findings", "maxItems", max),
+            ("/properties/tensions", "maxItems", max / 2),
+            ("/$defs/FindingDraft/properties/claim", "maxLength", MAX_TEXT),
+            ("/$defs/FindingDraft/properties/evidence", "maxItems", 4),
+            ("/$defs/Evidence/properties/section", "maxLength", MAX_SECTION),
+            ("/$defs/Evidence/properties/quote", "maxLength", MAX_TEXT),
+            ("/$defs/TensionDraft/properties/between", "maxItems", 4),
+            ("/$defs/TensionDraft/properties/text", "maxLength", MAX_TEXT),
+        ];
+        schema_with_limits::<Self>(&limits)
+    }
+
+    /// Removes findings whose claim repeats an earlier one. Tensions then refer to the earlier finding; a tension between
+    /// repetitions of one claim is removed.
+    pub(super) fn without_repetitions(self) -> Self {
+        let mut findings: Vec<FindingDraft> = Vec::new();
+        let mut positions = Vec::new();
+        for finding in self.findings {
+            let known = findings.iter().position(|it| it.claim.trim() == finding.claim.trim());
+            positions.push(known.unwrap_or(findings.len()) + 1);
+            if known.is_none() {
+                findings.push(finding);
+            }
+        }
+        let position = |number: &u8| {
+            let kept = positions.get(usize::from(*number).checked_sub(1)?)?;
+            u8::try_from(*kept).ok()
+        };
+        let mut tensions = self.tensions;
+        for it in &mut tensions {
+            it.between = it.between.iter().map(|it| position(it).unwrap_or(*it)).collect();
+            it.between.dedup();
+        }
+        tensions.retain(|it| it.between.len() > 1);
+        Self { findings, tensions }
+    }
 }
 
 /// One conclusion from the data, without a recommendation.
@@ -51,6 +109,16 @@ pub(crate) struct SingleFinding {
     /// Whether the finding is favourable for the company, unfavourable, or both.
     #[serde(default)]
     pub direction: Direction,
+}
+
+impl SingleFinding {
+    /// Returns the schema of an answer.
+    pub(crate) fn schema() -> Schema {
+        let limits = [("claim", MAX_TEXT), ("section", MAX_SECTION), ("quote", MAX_TEXT)];
+        let paths = limits.map(|(name, max)| (format!("/properties/{name}"), max));
+        let limits = paths.each_ref().map(|(path, max)| (path.as_str(), "maxLength", *max));
+        schema_with_limits::<Self>(&limits)
+    }
 }
 
 impl From<SingleFinding> for FindingDraft {

@@ -1,11 +1,13 @@
 //! Moves as an analyst writes them, without ids.
 
+use llm::Schema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
     finding::{FindingId, find_citations},
     lenient_json::one_or_many,
+    limited_schema::schema_with_limits,
 };
 
 /// An analyst's answer to a request for moves.
@@ -13,6 +15,22 @@ use crate::{
 pub struct MovesDraft {
     /// One low-risk, one medium-risk and one high-risk move.
     pub moves: Vec<MoveDraft>,
+}
+
+impl MovesDraft {
+    /// Returns the schema of an answer with `n_moves` moves. Without limits, a small model repeats itself until the answer
+    /// is cut off.
+    pub(crate) fn schema(n_moves: u16) -> Schema {
+        let limits = [
+            ("/properties/moves", "maxItems", n_moves.into()),
+            ("/$defs/MoveDraft/properties/title", "maxLength", 200),
+            ("/$defs/MoveDraft/properties/reasoning", "maxItems", 8),
+            ("/$defs/MoveDraft/properties/citations", "maxItems", 12),
+            ("/$defs/MoveDraft/properties/steps", "maxItems", 8),
+            ("/$defs/MoveDraft/properties/falsifiers", "maxItems", 6),
+        ];
+        schema_with_limits::<Self>(&limits)
+    }
 }
 
 /// A proposed move, as written by an analyst.

@@ -82,7 +82,7 @@ pub(super) async fn analyst_agent(
         let request = prompt::analyst(persona, &ticker, per_analyst, f1, f2, fence);
         let work = Work::Moves { findings: findings.clone() };
         let task = Task { agent: persona.clone(), work };
-        request.schema(llm::Schema::of::<MovesDraft>()).attach(task)
+        request.schema(MovesDraft::schema(per_analyst)).attach(task)
     };
     let proposed = propose(cx, persona, request, &findings).await?;
     let author = Author { number, agent_id: &persona.id, persona: &persona.name };

@@ -11,7 +11,7 @@ use super::{
     state::{PipelineState, PipelineStateUpdate},
 };
 use crate::{
-    call::{Answer, CallOutcome, CallUsage, Failure},
+    call::{Answer, CallOutcome, CallUsage, Failure, FailureKind},
     config::{Group, Persona},
     data::{Company, Subject, Ticker, render},
     event::{Layer, PipelineEvent},
@@ -20,6 +20,10 @@ use crate::{
 };
 
 const LAYER: Layer = Layer::Number(0);
+
+/// Warning about a document that was not narrated.
+const NOT_NARRATED: &str = "wrote no document, because the data and the document exceed the context window of the model; \
+                            the findings are drawn from the data in any case";
 
 /// Reads the company data and renders the documents, then asks both synthesizers concurrently to narrate them.
 pub(super) async fn layer_0_gather(
@@ -48,6 +52,7 @@ pub(super) async fn layer_0_gather(
     )
     .await;
     let (mut calls, mut failures, mut narrations) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let mut warnings = company.warnings.clone();
     let mut artifacts = vec!["financial.md".to_owned(), "news.md".to_owned()];
     for (persona, name, narration) in [
         (financial, "financial-narrated.md", financial_doc?),
@@ -55,11 +60,15 @@ pub(super) async fn layer_0_gather(
     ] {
         calls.extend(narration.usage);
         match narration.text {
-            Ok(text) => {
+            Ok(Some(text)) => {
                 cx.deps().write_document(name, &text)?;
                 artifacts.push(name.to_owned());
                 narrations.insert(name.to_owned(), text);
                 sender.agent_completed(LAYER, persona, vec![name.to_owned()]).await;
+            }
+            Ok(None) => {
+                warnings.push(format!("{}: {NOT_NARRATED}", persona.label()));
+                sender.agent_completed(LAYER, persona, Vec::new()).await;
             }
             Err(failure) => {
                 sender.agent_failed(LAYER, persona, &failure.reason).await;
@@ -69,7 +78,7 @@ pub(super) async fn layer_0_gather(
     }
     sender.send(PipelineEvent::layer_end(LAYER, artifacts, &failures)).await;
     Ok(PipelineState::update()
-        .warnings(company.warnings.clone())
+        .warnings(warnings)
         .company(Some(company))
         .financial_data_raw(financial_data)
         .news_data_raw(news_data)
@@ -80,7 +89,8 @@ pub(super) async fn layer_0_gather(
 }
 
 struct Narration {
-    text: Result<String, Failure>,
+    /// `None` if the data and a narration do not fit the context window of the model.
+    text: Result<Option<String>, Failure>,
     usage: Option<CallUsage>,
 }
 
@@ -99,14 +109,20 @@ async fn narrate(
             work: Work::Document { subject, data: data.to_owned() },
         });
     let data_bytes = unusable::data_bytes(&request);
+    let omitted = Narration { text: Ok(None), usage: None };
+    let settings = cx.deps().models.call_settings(Group::Synthesizers, &persona.id);
+    if settings.window.as_ref().is_some_and(|it| !it.fits(&settings.apply(request.clone()))) {
+        return Ok(omitted);
+    }
     Ok(match call_model(cx, Group::Synthesizers, persona, "document", request).await? {
         CallOutcome::Answered(Answer { text, is_cut, usage, .. }) => {
             let text = match unusable::narration_problem(&text, data_bytes, is_cut) {
-                None => Ok(text),
+                None => Ok(Some(text)),
                 Some(problem) => Err(Failure::unusable(&*persona.id, problem)),
             };
             Narration { text, usage: Some(usage) }
         }
+        CallOutcome::Failed(it) if it.kind == FailureKind::TooLong => omitted,
         CallOutcome::Failed(failure) => {
             Narration { text: Err(Failure::new(&*persona.id, failure)), usage: None }
         }

@@ -7,20 +7,24 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use graph_core::{Context, NodeError};
-use llm::{Request, Schema};
+use llm::Request;
 
 use super::deps::{Deps, call_model};
 use crate::{
     call::{Answer, CallFailure, CallOutcome, CallUsage, FailureKind},
     config::{Group, Persona},
     data::{Company, Ticker},
-    finding::{self, FindingDraft, FindingsDraft, Inference, SingleFinding},
+    finding::{
+        self, FindingDraft, FindingsDraft, Inference, MAX_PER_CHUNK, MAX_PER_DOCUMENT,
+        SingleFinding,
+    },
     offline::{Task, Work},
     prompt::{self, Chunk},
 };
 
-/// Default number of lines per chunk, for documents that do not fit the context window.
-const DEFAULT_CHUNK_LINES: u32 = 20;
+/// Numbers of lines per chunk, for documents that do not fit the context window. The first number for which all chunks
+/// fit is used.
+const CHUNK_LINES: [u32; 4] = [40, 20, 10, 5];
 
 /// Maximum number of concurrent calls for the chunks of one document.
 const CONCURRENT_CHUNKS: usize = 2;
@@ -69,22 +73,42 @@ pub(super) async fn request_findings(
     task: &InferenceTask<'_>,
 ) -> Result<FindingsResult, NodeError> {
     let whole = task.request(cx, task.document, None);
-    let configured_lines = cx.deps().config.inferences.chunk_lines;
-    let settings = cx.deps().models.call_settings(Group::Inferences, &task.persona.id);
-    let fits = || settings.window.as_ref().is_none_or(|it| it.fits(&settings.apply(whole.clone())));
-    match configured_lines.or_else(|| (!fits()).then_some(DEFAULT_CHUNK_LINES)) {
-        None => {
-            let result = ask_whole(cx, task, whole).await?;
-            match &result.failure {
-                // The context window is unknown, or the estimate of the tokens is too low.
-                Some(it) if it.kind == FailureKind::TooLong => {
-                    ask_chunks(cx, task, DEFAULT_CHUNK_LINES).await
-                }
-                _ => Ok(result),
-            }
-        }
-        Some(lines) => ask_chunks(cx, task, lines).await,
+    if let Some(lines) = cx.deps().config.inferences.chunk_lines {
+        return ask_chunks(cx, task, &chunks(task.document, lines)).await;
     }
+    let settings = cx.deps().models.call_settings(Group::Inferences, &task.persona.id);
+    let fits = |it: Request| settings.window.as_ref().is_none_or(|w| w.fits(&settings.apply(it)));
+    let mut result = FindingsResult::default();
+    if fits(whole.clone()) {
+        result = ask_whole(cx, task, whole).await?;
+        if !result.is_too_long() {
+            return Ok(result);
+        }
+    }
+    let mut sizes = CHUNK_LINES.map(|lines| chunks(task.document, lines)).into_iter().peekable();
+    while let Some(chunks) = sizes.next() {
+        let mut requests =
+            numbered(&chunks).map(|(chunk, text)| task.request(cx, text, Some(chunk)));
+        // The smallest chunks are sent in any case, because the number of their tokens is only estimated.
+        if sizes.peek().is_some() && !requests.all(fits) {
+            continue;
+        }
+        result = ask_chunks(cx, task, &chunks).await?;
+        // The context window is unknown, or the estimate of the tokens is too low.
+        if !result.is_too_long() {
+            break;
+        }
+    }
+    Ok(result)
+}
+
+fn chunks(document: &str, lines: u32) -> Vec<String> {
+    finding::chunks(document, usize::try_from(lines).unwrap_or(usize::MAX))
+}
+
+fn numbered(chunks: &[String]) -> impl Iterator<Item = (Chunk, &String)> {
+    let of = chunks.len();
+    (1..).map(move |number| Chunk { number, of }).zip(chunks)
 }
 
 /// Asks for the findings in the whole document. If the answer cannot be parsed, asks a second time, and then for one
@@ -177,31 +201,30 @@ async fn ask_singly(
 async fn ask_chunks(
     cx: &Context<Deps>,
     task: &InferenceTask<'_>,
-    lines: u32,
+    chunks: &[String],
 ) -> Result<FindingsResult, NodeError> {
-    let chunks = finding::chunks(task.document, usize::try_from(lines).unwrap_or(usize::MAX));
-    let numbered: Vec<(usize, &String)> = (1..).zip(&chunks).collect();
-    let of = chunks.len();
+    let numbered: Vec<(Chunk, &String)> = numbered(chunks).collect();
+    // The key also depends on the number of chunks, because smaller chunks may follow.
+    let chunk_key = |Chunk { number, of }| format!("findings {number} of {of}");
     let (mut result, mut drafts) = (FindingsResult::default(), Vec::new());
     for pair in numbered.chunks(CONCURRENT_CHUNKS) {
-        let calls = pair.iter().map(|(number, text)| async move {
-            let chunk = Chunk { number: *number, of };
-            let request = task.request(cx, text, Some(chunk));
-            task.ask(cx, &format!("findings {number}"), request).await
+        let calls = pair.iter().map(|(chunk, text)| async move {
+            let request = task.request(cx, text, Some(*chunk));
+            task.ask(cx, &chunk_key(*chunk), request).await
         });
-        for ((number, text), outcome) in pair.iter().zip(join_all(calls).await) {
+        for ((chunk, text), outcome) in pair.iter().zip(join_all(calls).await) {
             let Some(answer) = result.record(outcome?) else { continue };
             let mut list = FindingsList::read(&answer);
             let is_unreadable =
                 list.draft.findings.is_empty() && !finding::is_empty_list(&answer.text);
-            let key = format!("findings {number}");
+            let key = chunk_key(*chunk);
             if result.failure.is_some() {
                 continue;
             } else if is_unreadable {
                 list.draft.findings =
                     ask_singly(cx, task, &key, text, MAX_SINGLE_PER_CHUNK, &mut result).await?;
             } else if list.is_partial {
-                let request = task.request(cx, text, Some(Chunk { number: *number, of }));
+                let request = task.request(cx, text, Some(*chunk));
                 ask_remaining(cx, task, &key, &request, &mut list, &mut result).await?;
             }
             drafts.push(list.draft);
@@ -219,7 +242,8 @@ impl InferenceTask<'_> {
         let (persona, fence) = (self.persona, &cx.deps().fence);
         let request = prompt::inference(persona, self.ticker, self.inference, text, chunk, fence);
         let (inference, text) = (self.inference, text.to_owned());
-        self.with_task(request.schema(Schema::of::<FindingsDraft>()), |company| Work::Findings {
+        let max = chunk.map_or(MAX_PER_DOCUMENT, |_| MAX_PER_CHUNK);
+        self.with_task(request.schema(FindingsDraft::schema(max)), |company| Work::Findings {
             inference,
             company,
             text,
@@ -232,8 +256,11 @@ impl InferenceTask<'_> {
         let request = prompt::single_finding(persona, ticker, inference, text, known, fence);
         let known = known.iter().map(|it| it.claim.clone()).collect();
         let text = text.to_owned();
-        self.with_task(request.schema(Schema::of::<SingleFinding>()), |company| {
-            Work::SingleFinding { inference, company, text, known }
+        self.with_task(request.schema(SingleFinding::schema()), |company| Work::SingleFinding {
+            inference,
+            company,
+            text,
+            known,
         })
     }
 
@@ -290,6 +317,10 @@ impl FindingsList {
 }
 
 impl FindingsResult {
+    fn is_too_long(&self) -> bool {
+        self.failure.as_ref().is_some_and(|it| it.kind == FailureKind::TooLong)
+    }
+
     /// Records the usage or the failure of a call. Returns the answer, or `None` if the call failed.
     fn record(&mut self, outcome: CallOutcome) -> Option<Answer> {
         match outcome {

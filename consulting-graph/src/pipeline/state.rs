@@ -32,7 +32,7 @@ pub struct PipelineState {
     pub financial_data_raw: String,
     /// Document about news and sentiment, computed from the data in layer 0.
     pub news_data_raw: String,
-    /// The documents as narrated by the synthesizers, by file name. A narration that failed is absent.
+    /// The documents as narrated by the synthesizers, by file name. A narration that failed or was omitted is absent.
     pub narrations: BTreeMap<String, String>,
     /// F1, the findings from the financial document, as Markdown.
     pub f1_financial_inference: String,

@@ -1,7 +1,7 @@
 //! Builds the prompts of a run, with filler in place of model output.
 
 use llm::{
-    Request, Schema,
+    Request,
     overflow::{Entry, Round, TranscriptItem},
 };
 
@@ -10,7 +10,7 @@ use crate::{
     config::{Config, Group, Persona},
     data::{Subject, Ticker},
     fence::Fence,
-    finding::{FindingsDraft, Inference},
+    finding::{FindingsDraft, Inference, MAX_PER_DOCUMENT},
     moves::MovesDraft,
     prompt::{self, Brief},
     score::request_schema,
@@ -78,13 +78,13 @@ fn layers(config: &Config, sizes: &Sizes, fence: &Fence) -> Vec<Conversation> {
     }
     for (who, inference) in [(&inferences.f1, Inference::F1), (&inferences.f2, Inference::F2)] {
         let request = prompt::inference(who, &ticker, inference, &document, None, fence);
-        let request = request.schema(Schema::of::<FindingsDraft>());
+        let request = request.schema(FindingsDraft::schema(MAX_PER_DOCUMENT));
         calls.push(Call::new(config, Group::Inferences, who, request, sizes.findings));
     }
     let per_analyst = config.moves_per_analyst;
     for who in &config.analysts {
         let request = prompt::analyst(who, &ticker, per_analyst, &findings, &findings, fence);
-        let request = request.schema(Schema::of::<MovesDraft>());
+        let request = request.schema(MovesDraft::schema(per_analyst));
         let output = sizes.the_move * u64::from(per_analyst);
         calls.push(Call::new(config, Group::Analysts, who, request, output));
     }

@@ -30,7 +30,8 @@ pub struct Outcome {
     /// The two source documents as computed from the data. The findings are derived from these documents, and numbers
     /// are checked against them.
     pub documents: Vec<String>,
-    /// The two source documents as narrated by the synthesizers, by file name. A narration that failed is absent.
+    /// The two source documents as narrated by the synthesizers, by file name. A narration that failed or was omitted is
+    /// absent.
     pub narrated: BTreeMap<String, String>,
     /// The two sets of findings, F1 and F2.
     pub findings: Vec<Findings>,

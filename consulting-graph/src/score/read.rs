@@ -7,7 +7,7 @@ use llm::{ParseMethod, Parsed, Schema, read_json_as};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::{Adjustment, MakerScore, ScoreSource, request_schema};
+use super::{Adjustment, MakerScore, ScoreSource};
 use crate::fence;
 
 /// Field names accepted for the reasoning.
@@ -56,7 +56,7 @@ fn read(reply: &str, metrics: &[&str]) -> Option<MakerScore> {
 /// Returns the schema with which answers are read. The reasoning is optional, because scores are valid without it, and
 /// may have any of the names in [`REASONING_FIELDS`].
 fn lenient_schema(metrics: &[&str]) -> Schema {
-    let mut schema = request_schema(metrics);
+    let mut schema = Schema { name: "Scores".to_owned(), schema: super::schema(metrics) };
     schema.schema["required"] = metrics.into();
     for name in REASONING_FIELDS.iter().filter(|it| !metrics.contains(it)) {
         schema.schema["properties"][*name] = serde_json::json!({ "type": "string" });

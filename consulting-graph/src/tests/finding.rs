@@ -1,14 +1,14 @@
 //! Findings: numbering, Markdown round trips and validation.
 
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::sample::{self, date};
 use crate::{
     data::{render, synthetic},
     finding::{
         Direction, Evidence, FindingDraft, FindingId, FindingViolation, Findings, FindingsDraft,
-        Inference, Kind, TensionDraft, append, chunks, excerpts, find_citations,
+        Inference, Kind, SingleFinding, TensionDraft, append, chunks, excerpts, find_citations,
         find_recommendation, is_partial, merge, parse, read, read_cut, read_single, violations,
     },
 };
@@ -131,8 +131,45 @@ fn findings_without_claims_are_not_read() {
 #[test]
 fn chunks_with_any_number_of_findings_are_merged() {
     let finding = read(r#"[{"claim": "a", "strength": 3}]"#).findings.remove(0);
-    let draft = FindingsDraft { findings: vec![finding; 300], tensions: Vec::new() };
+    let numbered = |n: u32| FindingDraft { claim: n.to_string(), ..finding.clone() };
+    let draft = FindingsDraft { findings: (0..300).map(numbered).collect(), tensions: Vec::new() };
     assert_eq!(merge(vec![draft]).findings.len(), 14);
+}
+
+#[test]
+fn repeated_findings_are_read_once() {
+    let text = r#"{"findings": [{"claim": "a", "strength": 3}, {"claim": "b", "strength": 2}, {"claim": "a ", "strength": 1},
+                                {"claim": "c", "strength": 1}],
+                   "tensions": [{"between": [3, 4], "text": "t"}, {"between": [1, 3], "text": "u"},
+                                {"between": [1, 9], "text": "v"}]}"#;
+    let draft = read(text);
+    let claims: Vec<&str> = draft.findings.iter().map(|it| it.claim.as_str()).collect();
+    assert_eq!(claims, ["a", "b", "c"]);
+    let tensions: Vec<&[u8]> = draft.tensions.iter().map(|it| &*it.between).collect();
+    assert_eq!(tensions, [&[1, 3][..], &[1, 9]]);
+    // Claims of different chunks are compared too.
+    assert_eq!(merge(vec![draft.clone(), draft]).findings.len(), 3);
+}
+
+#[test]
+fn lists_and_texts_in_the_schemas_are_limited() {
+    fn check(schema: &Value) {
+        match schema {
+            Value::Object(fields) => {
+                let is = |kind: &str| schema["type"] == kind;
+                let is_choice = fields.contains_key("enum") || fields.contains_key("const");
+                assert!(!is("array") || fields.contains_key("maxItems"), "{schema}");
+                assert!(!is("string") || is_choice || fields.contains_key("maxLength"), "{schema}");
+                fields.values().for_each(check);
+            }
+            Value::Array(items) => items.iter().for_each(check),
+            _ => {}
+        }
+    }
+    let schema = FindingsDraft::schema(4).schema;
+    check(&schema);
+    check(&SingleFinding::schema().schema);
+    assert_eq!(schema["properties"]["findings"]["maxItems"], 4);
 }
 
 #[test]

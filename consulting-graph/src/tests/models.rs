@@ -4,7 +4,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::Path,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -498,6 +501,66 @@ async fn documents_that_exceed_the_context_window_are_read_in_chunks() {
         finish(&run, ResumeOptions { model_override: slow_model(1), ..resume_options() }).await;
         let recording = recording_lines(run.dir()).join("\n");
         assert_eq!(recording.contains("which is all you see of it"), in_chunks, "{answer_tokens}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chunks_that_the_provider_rejects_as_too_long_become_smaller() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = Run::create(folder.path().join("run"), run_config(1, 1)).unwrap();
+    let model_override = reacting_model(|_, request| {
+        let asks = last_message(request).contains("Say what this document shows");
+        if asks && request.messages[0].text().lines().count() > 30 {
+            Reaction::TooLong
+        } else {
+            Reaction::Delay(Duration::ZERO)
+        }
+    });
+    let options = ResumeOptions { model_override, ..resume_options() };
+    let (report, _) = finish(&run, options).await;
+    assert!(!report.is_incomplete(), "{:?}", report.outcome.failures);
+    let prompts = recorded_prompts(run.dir());
+    for name in ["financial.md", "news.md"] {
+        let text = fs::read_to_string(run.dir().join(name)).unwrap();
+        let of = text.lines().count().div_ceil(20);
+        for number in 1..=of {
+            let part = format!("in part {number} of {of}, which is all you see of it");
+            assert!(prompts.iter().any(|it| it.contains(&part)), "{name}: {part}");
+        }
+    }
+    let replayed = run.replay(folder.path().join("again"), resume_options(), |_| {}).await.unwrap();
+    assert_eq!(replayed.report.json(), report.json());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_that_exceeds_the_context_window_is_not_narrated() {
+    let folder = tempfile::tempdir().unwrap();
+    // First, the answer leaves no room for the data in the context window of 131,072 tokens. Then the provider rejects the
+    // prompt.
+    for (answer_tokens, asked) in [(131_000, 0), (4096, 2)] {
+        let mut run_config = run_config(1, 1);
+        let mut table: toml::Table = run_config.config_toml.parse().unwrap();
+        table["models"]["synthesizers"]["max_tokens"] = answer_tokens.into();
+        run_config.config_toml = table.to_string();
+        run_config.choice.provider = "groq".to_owned();
+        run_config.choice.model = Some("openai/gpt-oss-20b".to_owned());
+        let run = Run::create(folder.path().join(answer_tokens.to_string()), run_config).unwrap();
+        let n_asked = Arc::new(AtomicU64::new(0));
+        let counter = n_asked.clone();
+        let model_override = reacting_model(move |_, request| {
+            if last_message(request).contains("in about two pages") {
+                counter.fetch_add(1, Ordering::Relaxed);
+                Reaction::TooLong
+            } else {
+                Reaction::Delay(Duration::ZERO)
+            }
+        });
+        let options = ResumeOptions { model_override, ..resume_options() };
+        let (report, _) = finish(&run, options).await;
+        assert_eq!(n_asked.load(Ordering::Relaxed), asked, "{answer_tokens}");
+        assert!(report.outcome.narrated.is_empty() && !report.is_incomplete(), "{answer_tokens}");
+        let is_notice = |it: &&String| it.contains("exceed the context window of the model");
+        assert_eq!(report.outcome.warnings.iter().filter(is_notice).count(), 2, "{answer_tokens}");
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{
     moves::MoveId,
-    score::{MakerScore, Mark, MoveScore, ScoreSource, complete_part, schema},
+    score::{MakerScore, Mark, MoveScore, ScoreSource, complete_part, request_schema, schema},
 };
 
 const METRICS: [&str; 4] = ["impact", "feasibility", "risk_adjusted_return", "strategic_alignment"];
@@ -150,6 +150,16 @@ fn the_schema_of_an_answer() {
             "additionalProperties": false,
         })
     );
+}
+
+#[test]
+fn the_reasoning_is_limited_in_requests_only() {
+    let schema = request_schema(&METRICS).schema;
+    assert_eq!(schema["properties"]["reasoning"]["maxLength"], 400);
+    let long = json!({"impact": 8, "feasibility": 7, "risk_adjusted_return": 6, "strategic_alignment": 9,
+                      "reasoning": "r".repeat(401)});
+    let score = MakerScore::parse(&long.to_string(), &METRICS).unwrap();
+    assert_eq!((score.score_source, score.reasoning.len()), (ScoreSource::Schema, 401));
 }
 
 fn scored(values: [u8; 4]) -> MakerScore {

@@ -14,6 +14,9 @@ use crate::{ErrorKind, Request, Schema};
 pub(super) enum Dialect {
     /// OpenAI's strict mode. Every property is required, and additional properties are not allowed.
     OpenAi,
+    /// OpenAI's strict mode on self-hosted servers such as llama.cpp's, whose grammars also limit the length of strings.
+    /// Without such a limit, a small model may repeat itself until the answer is cut off.
+    Server,
     /// Anthropic's subset. Additional properties are not allowed, and numeric bounds are not supported.
     Anthropic,
     /// Gemini's subset, which supports most keywords.
@@ -60,8 +63,12 @@ pub(super) fn check_strict(
 
 /// Encodes a schema for OpenAI's APIs. Uses strict mode if strict mode can express the schema, unless `strict` is
 /// `Some(false)`.
-pub(super) fn openai_schema(Schema { name, schema }: &Schema, strict: Option<bool>) -> Value {
-    match adapt(schema, Dialect::OpenAi).filter(|_| strict != Some(false)) {
+pub(super) fn openai_schema(
+    Schema { name, schema }: &Schema,
+    strict: Option<bool>,
+    dialect: Dialect,
+) -> Value {
+    match adapt(schema, dialect).filter(|_| strict != Some(false)) {
         Some(schema) => json!({ "name": name, "strict": true, "schema": schema }),
         None => json!({ "name": name, "strict": false, "schema": plain(schema) }),
     }
@@ -127,10 +134,11 @@ impl Dialect {
         match keyword {
             "minimum" | "maximum" | "maxItems" => self != Self::Anthropic,
             "minItems" => self != Self::Anthropic || value.as_u64().is_some_and(|it| it <= 1),
-            "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => self == Self::OpenAi,
+            "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => self.is_openai(),
+            "minLength" | "maxLength" => self == Self::Server,
             "pattern" => self != Self::Gemini,
-            "minLength" | "maxLength" | "uniqueItems" | "minProperties" | "maxProperties"
-            | "contains" | "minContains" | "maxContains" | "propertyNames" => false,
+            "uniqueItems" | "minProperties" | "maxProperties" | "contains" | "minContains"
+            | "maxContains" | "propertyNames" => false,
             _ => true,
         }
     }
@@ -140,7 +148,7 @@ impl Dialect {
     fn supports_format(self, format: &Value) -> bool {
         let formats: &[&str] = match self {
             Self::Gemini => &["date-time", "date", "time", "float", "double", "int32", "int64"],
-            Self::OpenAi | Self::Anthropic => &[
+            Self::OpenAi | Self::Server | Self::Anthropic => &[
                 "date-time", "date", "time", "duration", "email", "hostname", "ipv4", "ipv6",
                 "uuid",
             ],
@@ -159,7 +167,11 @@ impl Dialect {
         schemas.as_array()?.iter().map(|it| self.schema(it)).collect()
     }
 
-    /// Disallows additional properties. For OpenAI, also makes all properties required.
+    fn is_openai(self) -> bool {
+        matches!(self, Self::OpenAi | Self::Server)
+    }
+
+    /// Disallows additional properties. For OpenAI's strict mode, also makes all properties required.
     fn close_object(self, schema: &mut Map<String, Value>) -> Option<()> {
         let kind = schema.get("type");
         let is_object = kind.is_some_and(|it| {
@@ -176,7 +188,7 @@ impl Dialect {
             return None;
         }
         schema.insert("additionalProperties".to_owned(), false.into());
-        if self == Self::OpenAi {
+        if self.is_openai() {
             schema.insert("required".to_owned(), fields.into());
         }
         Some(())
@@ -230,7 +242,12 @@ mod tests {
                 "additionalProperties": false,
             } },
         });
-        assert_eq!(adapt(&river(), Dialect::OpenAi), Some(expect));
+        assert_eq!(adapt(&river(), Dialect::OpenAi), Some(expect.clone()));
+        // Self-hosted servers also limit the length of strings.
+        let mut expect_of_server = expect;
+        expect_of_server["properties"]["name"] =
+            json!({ "type": "string", "maxLength": 40, "pattern": "^[A-Z]" });
+        assert_eq!(adapt(&river(), Dialect::Server), Some(expect_of_server));
     }
 
     #[test]

@@ -4,16 +4,13 @@
 
 mod aimock;
 mod llama;
-mod server;
 
 use std::{
     path::{Path, PathBuf},
     sync::OnceLock,
 };
 
-use test_support::peers;
-
-use self::server::Server;
+use test_support::{peers, server::Server};
 
 /// A third-party server for tests.
 #[derive(Debug)]

@@ -120,10 +120,12 @@ impl Quirks {
         let Some(schema) = &request.schema else { return Ok(()) };
         // Groq's older models support only JSON mode without a schema.
         let has_schemas = self.vendor != Vendor::Groq || model.contains("gpt-oss");
-        schema::check_strict(request, |it| {
-            has_schemas && schema::adapt(it, Dialect::OpenAi).is_some()
-        })?;
-        let encoded = schema::openai_schema(schema, request.strict_schema);
+        let dialect = match self.vendor {
+            Vendor::Server => Dialect::Server,
+            Vendor::OpenAi | Vendor::Groq | Vendor::OpenRouter => Dialect::OpenAi,
+        };
+        schema::check_strict(request, |it| has_schemas && schema::adapt(it, dialect).is_some())?;
+        let encoded = schema::openai_schema(schema, request.strict_schema, dialect);
         let format = match has_schemas {
             true => json!({ "type": "json_schema", "json_schema": encoded }),
             false => json!({ "type": "json_object" }),

@@ -60,7 +60,7 @@ pub(crate) fn body(
     }
     schema::check_strict(request, |it| schema::adapt(it, Dialect::OpenAi).is_some())?;
     if let Some(schema) = &request.schema {
-        let mut format = schema::openai_schema(schema, request.strict_schema);
+        let mut format = schema::openai_schema(schema, request.strict_schema, Dialect::OpenAi);
         format["type"] = "json_schema".into();
         put("text", json!({ "format": format }));
     }

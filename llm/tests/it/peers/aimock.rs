@@ -6,8 +6,9 @@ use llm::{
     Error, ErrorKind, Finish, Llm, Message, Phase, Piece, Provider, Request, Schema, Timeouts, Tool,
 };
 use serde_json::{Value, json};
+use test_support::server::Server;
 
-use super::{Peer, Server, server};
+use super::Peer;
 
 static AIMOCK: Peer = Peer {
     folder: "aimock-1.43.0",
@@ -19,10 +20,9 @@ static AIMOCK: Peer = Peer {
 fn program(folder: &Path) -> Command {
     let script = folder.join("node_modules/@copilotkit/aimock/dist/cli.js");
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/peers/aimock.json");
-    server::program(
-        "node",
-        &[&script, &"-p0", &"-h127.0.0.1", &"-c8", &"--strict", &"-f", &fixtures],
-    )
+    let mut command = Command::new("node");
+    command.arg(script).args(["-p0", "-h127.0.0.1", "-c8", "--strict", "-f", fixtures]);
+    command
 }
 
 /// The six providers and the paths of their base URLs at the server.

@@ -1,7 +1,6 @@
 //! Tests with llama.cpp's server and a small real model, over OpenAI's two protocols and Anthropic's protocol.
 
 use std::{
-    path::Path,
     process::Command,
     sync::OnceLock,
     time::{Duration, Instant},
@@ -9,26 +8,22 @@ use std::{
 
 use llm::{ErrorKind, Finish, Llm, Piece, Provider, Request, Schema};
 use serde_json::{Value, json};
-use test_support::{DEADLINE, ports::free_port};
+use test_support::{
+    DEADLINE,
+    llama::{self, Llama},
+    ports::free_port,
+    server::Server,
+};
 use tokio::time::sleep;
 
-use super::{Peer, Server, server};
+use super::Peer;
 
 static LLAMA: Peer = Peer {
-    folder: "llama-11549",
-    require: "GRAPH_REQUIRE_LLAMA",
-    start: |folder| Server::start(&program(folder, &folder.join("model.gguf"), 0)),
+    folder: llama::FOLDER,
+    require: llama::REQUIRE,
+    start: |folder| Server::start(&Llama::new(folder).command()),
     started: OnceLock::new(),
 };
-
-fn program(folder: &Path, model: &Path, port: u16) -> Command {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/peers/llama.py");
-    let mut program = server::program("python3", &[&script, &model, &port.to_string()]);
-    program.env("PYTHONPATH", folder.join("python")).env("PYTHONDONTWRITEBYTECODE", "1");
-    // With these settings, idle OS threads do not compete for the CPU.
-    program.env("OMP_WAIT_POLICY", "passive").env("GOMP_SPINCOUNT", "0");
-    program
-}
 
 fn llms(server: &Server) -> [Llm; 3] {
     let openai =
@@ -92,8 +87,9 @@ async fn schema_responses() {
         "properties": {
             "impact": { "type": "integer", "minimum": 1, "maximum": 10 },
             "kind": { "enum": ["price", "product"] },
+            "reason": { "type": "string", "maxLength": 8 },
         },
-        "required": ["impact", "kind"],
+        "required": ["impact", "kind", "reason"],
         "additionalProperties": false,
     });
     let request = Request::new("Rate a higher price.").max_tokens(60);
@@ -102,6 +98,7 @@ async fn schema_responses() {
     let rating: Value = serde_json::from_str(&response.text()).unwrap();
     assert!((1..=10).contains(&rating["impact"].as_i64().unwrap()), "{rating}");
     assert!(rating["kind"] == "price" || rating["kind"] == "product", "{rating}");
+    assert!(rating["reason"].as_str().unwrap().chars().count() <= 8, "{rating}");
 }
 
 #[tokio::test]
@@ -163,7 +160,8 @@ async fn loading_server_is_a_retryable_error() {
     assert!(Command::new("mkfifo").arg(&model).status().unwrap().success());
     let port = free_port();
     let url = format!("http://127.0.0.1:{port}");
-    let server = Server::start_at(&program(&folder, &model, port), url);
+    let program = Llama { model, port, ..Llama::new(&folder) };
+    let server = Server::start_at(&program.command(), url);
     let llm = openai(&server);
     let deadline = Instant::now() + DEADLINE;
     let error = loop {

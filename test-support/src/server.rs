@@ -1,11 +1,10 @@
 //! A server process that is stopped when the tests end, even if they are killed.
 
 use std::{
-    ffi::OsStr,
     io::{BufRead, BufReader},
     os::unix::process::CommandExt,
     process::{Child, Command, Stdio},
-    sync::{Arc, Mutex, mpsc},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -20,15 +19,20 @@ const START_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// A running server.
 #[derive(Debug)]
-pub(super) struct Server {
-    pub(super) url: String,
+pub struct Server {
+    /// Base URL, without a slash at the end.
+    pub url: String,
     log: Arc<Mutex<String>>,
     shell: Child,
 }
 
 impl Server {
     /// Starts a program that prints the address it listens on.
-    pub(super) fn start(program: &Command) -> Self {
+    ///
+    /// # Panics
+    ///
+    /// Panics if the program cannot be started or does not listen.
+    pub fn start(program: &Command) -> Self {
         let (mut server, lines) = Self::spawn(program);
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
@@ -44,15 +48,19 @@ impl Server {
     }
 
     /// Starts a program that listens on a given address. Returns without waiting until the program is ready.
-    pub(super) fn start_at(program: &Command, url: String) -> Self {
+    ///
+    /// # Panics
+    ///
+    /// Panics if the program cannot be started.
+    pub fn start_at(program: &Command, url: String) -> Self {
         let (mut server, _) = Self::spawn(program);
         server.url = url;
         server
     }
 
     /// Returns the output of the program so far.
-    pub(super) fn log(&self) -> String {
-        self.log.lock().unwrap().clone()
+    pub fn log(&self) -> String {
+        lock(&self.log).clone()
     }
 
     fn spawn(program: &Command) -> (Self, mpsc::Receiver<String>) {
@@ -64,15 +72,15 @@ impl Server {
         // and can then kill the program.
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut shell = command.spawn().unwrap();
-        let output = BufReader::new(shell.stdout.take().unwrap());
+        let mut shell = command.spawn().expect("sh can be started");
+        let output = BufReader::new(shell.stdout.take().expect("the output is a pipe"));
         let log = Arc::new(Mutex::new(String::new()));
         let (sender, lines) = mpsc::channel();
         let its_log = log.clone();
         thread::spawn(move || {
             for line in output.split(b'\n').map_while(Result::ok) {
                 let line = String::from_utf8_lossy(&line).into_owned();
-                its_log.lock().unwrap().push_str(&format!("{line}\n"));
+                lock(&its_log).push_str(&format!("{line}\n"));
                 // Ignore the error, because the receiver is dropped once the address is known.
                 let _ = sender.send(line);
             }
@@ -89,9 +97,6 @@ impl Drop for Server {
     }
 }
 
-/// Creates a command from a program and its arguments.
-pub(super) fn program(name: &str, args: &[&dyn AsRef<OsStr>]) -> Command {
-    let mut command = Command::new(name);
-    command.args(args.iter().map(|it| it.as_ref()));
-    command
+fn lock(log: &Mutex<String>) -> MutexGuard<'_, String> {
+    log.lock().unwrap_or_else(PoisonError::into_inner)
 }
