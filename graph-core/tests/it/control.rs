@@ -284,16 +284,6 @@ async fn a_busy_thread_rejects_a_second_run_until_the_first_ends() {
 }
 
 #[tokio::test]
-async fn a_failed_run_releases_its_thread() {
-    let probe = Probe::default();
-    let thread = thread_of(chain(["a"]), &probe);
-    probe.fail_next("a", 1);
-    let error = thread.run(Trail::default()).await.unwrap_err();
-    assert_eq!(failed_node(&error), "a");
-    assert!(thread.proceed().await.unwrap().is_done());
-}
-
-#[tokio::test]
 async fn a_thread_continues_past_static_stops() {
     let probe = Probe::default();
     let graph = chain(["a", "b", "c"]).stop_before(Stops::at(["b"])).stop_after(Stops::at(["b"]));
