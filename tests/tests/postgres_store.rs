@@ -10,10 +10,10 @@ use std::{
 
 use checkpoint_testkit::store;
 use graph_core::{
-    CachePolicy, Context, FieldWrite, NodeExt, START, State, StateGraph,
+    FieldWrite,
     cache::{Cache, CacheKey, CachedResult},
     checkpoint::TaskId,
-    store::{Address, Get, Op, Put, Search, Store},
+    store::{Address, Get, Op, Put, Search, Store, backend::Settings},
 };
 use graph_store::{Keys, Postgres, PostgresCache, PostgresSaver, PostgresStore, Sizes};
 use graph_tests::postgres::{self, Server};
@@ -67,7 +67,7 @@ async fn two_clients_share_the_items() {
     let second = Postgres::connect(&url).await.unwrap();
     let stores = [first, second].map(|it| {
         let clock = clock.clone();
-        PostgresStore::new(&it).with_clock(move || clock.now())
+        PostgresStore::new(&it).with_settings(Settings::new().with_clock(move || clock.now()))
     });
     stores[0].put(&["a"], "k", json!({"n": 1})).await.unwrap();
     assert_eq!(stores[1].get(&["a"], "k").await.unwrap().unwrap().value, json!({"n": 1}));

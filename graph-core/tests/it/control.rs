@@ -14,8 +14,8 @@ use graph_core::{
 };
 
 use crate::support::{
-    Item, Probe, Trail, TrailUpdate, chain, diamond, failed_node, graph, pass, path_of, thread_of,
-    trail, visited, with_nodes, yield_to_tasks,
+    Item, Probe, Trail, TrailUpdate, chain, diamond, graph, pass, path_of, thread_of, trail,
+    visited, with_nodes, yield_to_tasks,
 };
 
 #[tokio::test]

@@ -8,8 +8,7 @@ use graph_core::{
 use serde_json::json;
 
 use crate::support::{
-    InjectedError, Probe, Trail, TrailUpdate, chain, diamond, failed_node, path_of, thread_of,
-    trail, with_nodes,
+    Probe, Trail, TrailUpdate, chain, diamond, failed_node, path_of, thread_of, trail, with_nodes,
 };
 
 #[tokio::test]

@@ -11,12 +11,11 @@ use graph_core::{
     AsNode, Checkpointer, Context, Durability, MemorySaver, NodeError, RunError, RunOptions, START,
     StateGraph,
     checkpoint::{Change, CheckpointError, CheckpointId, CheckpointWrite, Lookup, NewCheckpoint},
-    send, subgraph,
+    subgraph,
 };
 
 use crate::support::{
-    InjectedError, Item, Probe, Trail, TrailUpdate, chain, diamond, path_of, thread_of, trail,
-    visited,
+    InjectedError, Probe, Trail, TrailUpdate, chain, diamond, path_of, trail, visited,
 };
 
 /// Lets a limited number of writes succeed and fails all later ones.

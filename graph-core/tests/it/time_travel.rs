@@ -1,8 +1,7 @@
 //! Time travel: a thread's history, and branches from older checkpoints.
 
 use graph_core::{
-    Context, HistoryFilter, MemorySaver, RunOptions, START, Thread, ThreadState,
-    checkpoint::{Checkpointer, HistoryQuery, Source},
+    Context, HistoryFilter, RunOptions, START, Thread, ThreadState, checkpoint::Source,
 };
 use serde_json::json;
 

@@ -4,13 +4,13 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
 };
 
 use graph_core::{
-    CachePolicy, Context, FieldWrite, NodeExt, START, State, StateGraph,
+    FieldWrite,
     cache::{Cache, CacheKey, CachedResult},
     checkpoint::{GotoRecord, TaskId},
     store::Store,
