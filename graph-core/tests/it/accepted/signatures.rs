@@ -1,6 +1,6 @@
 //! Signatures of nodes and branches that other tests do not use.
 
-use graph_core::{Command, Goto, NodeError, Route, START, State, StateGraph, goto, send};
+use graph_core::{Command, Context, Goto, NodeError, Route, START, State, StateGraph, goto, send};
 use serde::{Deserialize, Serialize};
 
 #[derive(State, Clone, Debug, Default)]
@@ -41,6 +41,11 @@ fn branch(essay: &Essay, _: &Llm) -> Result<Option<Next>, NodeError> {
     Ok(Some(if essay.topic.is_empty() { Next::Both } else { sections() }))
 }
 
+async fn async_branch(_: &Essay, cx: &Context<Llm>) -> Result<Goto, NodeError> {
+    let _: &Llm = cx.deps();
+    Ok(Goto::end())
+}
+
 #[test]
 fn nodes_and_branches_may_have_any_signature() {
     let graph = StateGraph::<Essay, Llm>::new()
@@ -49,6 +54,7 @@ fn nodes_and_branches_may_have_any_signature() {
         .node(several_targets)
         .node(goto_end)
         .branch(START, branch)
+        .branch(own_error, async_branch)
         .edge(own_error, "goto_end".to_owned())
         .compile();
     assert!(graph.is_ok());
