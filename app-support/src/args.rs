@@ -13,6 +13,15 @@ pub fn at_least_one(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| "expected an integer of at least 1".to_owned())
 }
 
+/// Parses a host name.
+pub fn host(text: &str) -> Result<String, String> {
+    let is_name = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.');
+    let is_valid = !text.is_empty() && text.chars().all(is_name);
+    is_valid
+        .then(|| text.to_owned())
+        .ok_or_else(|| "expected a host name without a port".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::dollars;

@@ -7,6 +7,7 @@
 //! | ids of runs, and the directories they are stored in | [`run_id`], [`run_path`] |
 //! | text from outside, made safe for terminals; numbers with singular or plural nouns | [`terminal`], [`plural`] |
 //! | command-line values; output, logging and signals | [`args`], [`program`] |
+//! | servers | [`server`] |
 
 pub mod args;
 pub mod event_log;
@@ -18,4 +19,6 @@ pub mod plural;
 pub mod program;
 pub mod run_id;
 pub mod run_path;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod terminal;

@@ -54,7 +54,11 @@ impl FromStr for Digest {
 #[error("a digest must have 64 lower-case hexadecimal digits")]
 pub struct DigestParseError;
 
-crate::error_chain::readable_debug!(DigestParseError);
+impl fmt::Debug for DigestParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 impl Serialize for Digest {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

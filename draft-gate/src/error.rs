@@ -1,6 +1,6 @@
 //! Errors of the gate, with advice on how to fix them.
 
-use std::{io, path::PathBuf};
+use std::{fmt, io, path::PathBuf};
 
 /// The error returned when an operation of the gate fails.
 ///
@@ -159,7 +159,13 @@ pub enum Error {
     },
 }
 
-crate::error_chain::readable_debug!(Error);
+/// A `main` that returns an error prints its `Debug` form, so this is the form that users see. The message contains the
+/// text of the cause.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 impl Error {
     /// Returns whether the error looks like an attempt to bypass the gate.

@@ -24,7 +24,6 @@ mod diff;
 mod digest;
 mod disguise;
 mod error;
-mod error_chain;
 mod escape;
 mod evaluate;
 mod extract;

@@ -1,6 +1,6 @@
 //! A check of one requirement, and the context in which it runs.
 
-use std::{fmt, future::Future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
 use sandbox_vm::{
     ExecLimits, Image, Isolation, Sandbox, Sandboxes, Spec,
@@ -57,7 +57,7 @@ impl TestContext {
 }
 
 /// A check of one requirement that back ends must meet.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Check {
     pub(crate) name: &'static str,
     pub(crate) needs: &'static [Guarantee],
@@ -107,12 +107,6 @@ impl Check {
             }
             Err(error) => Outcome::Failed(error.to_string()),
         }
-    }
-}
-
-impl fmt::Debug for Check {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Check").field(&self.name).finish()
     }
 }
 

@@ -89,9 +89,10 @@ fn sort(list: Option<&mut Value>) {
     }
 }
 
-type PathDifference = (String, Option<Value>, Option<Value>);
+pub(crate) type PathDifference = (String, Option<Value>, Option<Value>);
 
-fn first_difference(
+/// Returns the first difference between two values: its JSON path, and the parts that differ.
+pub(crate) fn first_difference(
     path: &str,
     expected: Option<&Value>,
     got: Option<&Value>,
@@ -117,7 +118,7 @@ fn first_difference(
 }
 
 /// Formats a value on one line and truncates it if it is too long.
-fn abbreviated(value: Option<&Value>) -> String {
+pub(crate) fn abbreviated(value: Option<&Value>) -> String {
     const MAX_CHARS: usize = 300;
     let Some(value) = value else { return "nothing".to_owned() };
     let text = value.to_string();

@@ -37,20 +37,26 @@ pub(crate) fn run(
     mode: Mode,
     execution: &Execution,
 ) -> Result<Answers, CaseError> {
-    let (sender, answers) = mpsc::channel();
     let (case, execution) = (case.clone(), execution.clone());
+    on_thread(move || async move {
+        let saver = saver.open().await?;
+        Ok(script::answers(&case, &saver.checkpointer, mode, &execution).await)
+    })?
+}
+
+/// Runs the future of a case on a new OS thread.
+pub(crate) fn on_thread<T: Send + 'static, F: Future<Output = T>>(
+    start: impl FnOnce() -> F + Send + 'static,
+) -> Result<T, CaseError> {
+    let (sender, output) = mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("the process can open a file descriptor for the runtime");
-        let answers = runtime.block_on(async {
-            let saver = saver.open().await?;
-            Ok(script::answers(&case, &saver.checkpointer, mode, &execution).await)
-        });
         // Ignore the error, because the receiver has been dropped if the case has timed out.
-        let _ = sender.send(answers);
+        let _ = sender.send(runtime.block_on(start()));
     });
-    match answers.recv_timeout(CASE_TIMEOUT) {
-        Ok(answers) => answers,
+    match output.recv_timeout(CASE_TIMEOUT) {
+        Ok(output) => Ok(output),
         Err(RecvTimeoutError::Timeout) => Err(CaseError::TimedOut),
         Err(RecvTimeoutError::Disconnected) => Err(CaseError::Panicked),
     }

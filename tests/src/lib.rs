@@ -36,6 +36,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use build::Mode;
@@ -62,7 +63,7 @@ pub enum ReadError {
 }
 
 /// Reads a file that contains one case per line.
-pub fn read(path: &Path) -> Result<Vec<Case>, ReadError> {
+pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Vec<C>, ReadError> {
     let file = |error| ReadError::File { path: path.to_owned(), error };
     let text = fs::read_to_string(path).map_err(file)?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());

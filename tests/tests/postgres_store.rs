@@ -10,10 +10,10 @@ use std::{
 
 use checkpoint_testkit::store;
 use graph_core::{
-    CachePolicy, Context, FieldWrite, NodeExt, START, State, StateGraph,
+    FieldWrite,
     cache::{Cache, CacheKey, CachedResult},
     checkpoint::TaskId,
-    store::{Address, Get, Op, Put, Search, Store},
+    store::{Address, Get, Op, Put, Search, Store, backend::Settings},
 };
 use graph_store::{Keys, Postgres, PostgresCache, PostgresSaver, PostgresStore, Sizes};
 use graph_tests::postgres::{self, Server};
@@ -67,7 +67,7 @@ async fn two_clients_share_the_items() {
     let second = Postgres::connect(&url).await.unwrap();
     let stores = [first, second].map(|it| {
         let clock = clock.clone();
-        PostgresStore::new(&it).with_clock(move || clock.now())
+        PostgresStore::new(&it).with_settings(Settings::new().with_clock(move || clock.now()))
     });
     stores[0].put(&["a"], "k", json!({"n": 1})).await.unwrap();
     assert_eq!(stores[1].get(&["a"], "k").await.unwrap().unwrap().value, json!({"n": 1}));
@@ -279,34 +279,4 @@ async fn cached_results_are_found_expire_and_are_cleared() {
     cache.put(key("a", 0), result(json!(0)), None).await;
     assert_eq!(cache.get(&key("a", 0)).await, None);
     assert_eq!(cache.failures().count, 2);
-}
-
-#[derive(State, Clone, Debug, Default)]
-struct Query {
-    key: u32,
-    #[reduce(append)]
-    seen: Vec<u32>,
-}
-
-async fn look_up(query: &Query, cx: &Context<Arc<AtomicUsize>>) -> QueryUpdate {
-    cx.deps().fetch_add(1, Ordering::Relaxed);
-    Query::update().seen([query.key * 10])
-}
-
-#[tokio::test]
-async fn cached_node_does_not_run_again_on_another_client() {
-    let Some(url) = postgres::fresh_database() else { return };
-    let runs = Arc::new(AtomicUsize::new(0));
-    for (input, expect) in [(1, 1), (1, 1), (2, 2), (1, 2)] {
-        let cache = PostgresCache::new(&Postgres::connect(&url).await.unwrap());
-        let graph = StateGraph::<Query, Arc<AtomicUsize>>::new()
-            .node(look_up.cache(CachePolicy::new()))
-            .edge(START, look_up)
-            .cache(cache)
-            .compile()
-            .unwrap();
-        let state = graph.invoke(Query { key: input, seen: vec![] }, runs.clone()).await.unwrap();
-        assert_eq!(state.seen, [input * 10]);
-        assert_eq!(runs.load(Ordering::Relaxed), expect);
-    }
 }

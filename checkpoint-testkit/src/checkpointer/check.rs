@@ -1,6 +1,6 @@
 //! A single check of the suite.
 
-use std::{fmt, pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc};
 
 use graph_core::checkpoint::Checkpointer;
 
@@ -20,7 +20,7 @@ macro_rules! checks {
 }
 
 /// A check that tests one requirement on a checkpointer.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Check {
     pub(super) name: &'static str,
     pub(super) body: fn(Saver) -> CheckFuture,
@@ -39,11 +39,5 @@ impl Check {
     /// The check fails if it panics or does not finish within two minutes.
     pub async fn run(&self, saver: Arc<dyn Checkpointer>) -> Result<(), CheckFailure> {
         run_check(self.name, (self.body)(saver)).await
-    }
-}
-
-impl fmt::Debug for Check {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Check").field(&self.name).finish()
     }
 }

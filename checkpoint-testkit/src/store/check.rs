@@ -1,6 +1,6 @@
 //! A single check of the suite.
 
-use std::{fmt, pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc};
 
 use graph_core::store::{Store, backend::Settings};
 
@@ -24,7 +24,7 @@ macro_rules! checks {
 }
 
 /// A check that tests one requirement on a store.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Check {
     pub(super) name: &'static str,
     pub(super) settings: fn(Settings, Arc<WordEmbedder>) -> Settings,
@@ -52,11 +52,5 @@ impl Check {
         let body = (self.body)(Fixture { store, clock, embedder });
         let explain = |error| format!("the store returned an unexpected error: {error}");
         run_check(self.name, async move { body.await.map_err(explain) }).await
-    }
-}
-
-impl fmt::Debug for Check {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Check").field(&self.name).finish()
     }
 }

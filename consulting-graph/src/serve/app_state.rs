@@ -5,6 +5,7 @@ use std::{path::PathBuf, slice, sync::Arc};
 use app_support::{
     lock::DirLock,
     run_id::{now, run_id},
+    server::blocking,
 };
 use chrono::NaiveDate;
 use graph_server::{
@@ -20,7 +21,7 @@ use tokio::{
 
 use super::{
     deletion, external_runs,
-    problem::{blocking, http_problem},
+    problem::http_problem,
     runner::PipelineRunner,
     spending_meters::SpendingMeters,
     wire::{AnalyzeRequest, Budget, ForkRequest, StoredInput},

@@ -3,6 +3,7 @@
 
 use std::{error::Error, path::Path, sync::Arc};
 
+use app_support::server::blocking;
 use async_trait::async_trait;
 use graph_server::{
     RunInfo,
@@ -14,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     app_state::AppState,
-    problem::{blocking, http_problem},
+    problem::http_problem,
     runner::read_moves,
     wire::{AnalyzeRequest, Budget, ResumeOrder, ResumeRequest},
 };

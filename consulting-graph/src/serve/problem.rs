@@ -2,19 +2,11 @@
 
 use graph_core::checkpoint::CheckpointError;
 use graph_server::http::Problem;
-use tokio::task::spawn_blocking;
 
 use crate::run::{Run, RunError};
 
 /// Error message for a run that this program cannot resume.
 const INCOMPATIBLE: &str = "this server cannot resume the run, because it was created by another version or its configuration was changed";
-
-/// Runs a closure that may block on I/O.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
-) -> Result<T, Problem> {
-    spawn_blocking(work).await.map_err(|error| Problem::internal(&error))?
-}
 
 /// Converts an error to an HTTP response. Errors that concern only files on the host are logged and not sent to the
 /// client.

@@ -2,6 +2,7 @@
 
 use std::{io, path::PathBuf};
 
+use app_support::server::blocking;
 use axum::{
     Json,
     extract::State,
@@ -21,7 +22,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use super::{
     app_state::AppState,
     calls,
-    problem::{blocking, http_problem},
+    problem::http_problem,
     results,
     runner::read_moves,
     trace,

@@ -7,13 +7,13 @@ use std::{
     sync::Arc,
 };
 
-use app_support::lock::DirLock;
+use app_support::{lock::DirLock, server::blocking};
 use graph_core::{BuildError, MemorySaver};
 use graph_server::http::Problem;
 use graph_trace::Trace;
 use tokio::{runtime::Handle, sync::Mutex};
 
-use super::problem::{blocking, http_problem};
+use super::problem::http_problem;
 use crate::{
     debate, pipeline,
     run::{ResumeOptions, Run},

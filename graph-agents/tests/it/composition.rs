@@ -5,29 +5,16 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use async_trait::async_trait;
 use graph_agents::{
     Agent, AgentOutcome, AiMessage, CompiledAgent, Message, ScriptedModel, Status, Tool, ToolCall,
-    ToolMessage, messages_field, messages_from_json,
-    model::{ChatModel, ChunkSink, Prompt},
-    multi::agent_tool,
+    ToolMessage, messages_field, messages_from_json, multi::agent_tool,
 };
 use graph_core::{
-    JsonStateSchema, MemorySaver, NodeError, Persistence, RunOutcome, START, json::json_subgraph,
+    JsonStateSchema, MemorySaver, Persistence, RunOutcome, START, json::json_subgraph,
 };
 use serde_json::json;
 
-/// A model that answers with the texts of the conversation.
-#[derive(Debug)]
-struct Repeat;
-
-#[async_trait]
-impl ChatModel for Repeat {
-    async fn call(&self, prompt: &Prompt, _: &mut ChunkSink<'_>) -> Result<AiMessage, NodeError> {
-        let texts: Vec<_> = prompt.messages.iter().map(Message::text).collect();
-        Ok(AiMessage::new(texts.join(" ")))
-    }
-}
+use crate::agents::Repeat;
 
 fn task(agent: &str, task: &str, id: &str) -> ToolCall {
     ToolCall::new(agent, json!({ "task": task }), id)

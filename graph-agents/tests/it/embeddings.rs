@@ -25,32 +25,6 @@ async fn notes() -> InMemoryStore {
     store
 }
 
-async fn search(store: &dyn Store, search: Search) -> Vec<String> {
-    let found = store.search(search.query(QUESTION)).await.unwrap();
-    let scores: Vec<_> = found.iter().map(|it| it.score.unwrap()).collect();
-    assert!(scores.is_sorted_by(|a, b| a >= b), "{scores:?}");
-    found.into_iter().map(|it| it.key).collect()
-}
-
-#[tokio::test]
-async fn items_are_ranked_by_meaning_within_a_namespace() {
-    let store = notes().await;
-    let of_ann = || Search::under(&["ann"]).unwrap();
-    assert_eq!(search(&store, of_ann()).await, ["river", "bridge", "tax"]);
-    assert_eq!(search(&store, of_ann().limit(1)).await, ["river"]);
-    assert_eq!(search(&store, of_ann().offset(1)).await, ["bridge", "tax"]);
-    assert_eq!(search(&store, Search::under(&["bob", "notes"]).unwrap()).await, ["swim"]);
-    assert_eq!(search(&store, Search::everything()).await, ["river", "swim", "bridge", "tax"]);
-}
-
-#[tokio::test]
-async fn changed_and_deleted_items_change_the_ranking() {
-    let store = notes().await;
-    store.put(&["ann", "notes"], "tax", json!({ "text": QUESTION })).await.unwrap();
-    store.delete(&["ann", "notes"], "bridge").await.unwrap();
-    assert_eq!(search(&store, Search::under(&["ann"]).unwrap()).await, ["tax", "river"]);
-}
-
 /// Finds the note that is closest to a question.
 #[tool]
 async fn search_notes(question: String, store: &dyn Store) -> Result<String, NodeError> {

@@ -1,22 +1,9 @@
-use std::{
-    fs,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{fs, time::Duration};
 
-use async_trait::async_trait;
 use graph_agents::{
-    Agent, AiMessage, ChatModel, ScriptedModel, Status, ToolCall, ToolMessage,
-    middleware::{
-        AllowedCommands, FileSearch, Middleware, MoneyBudget, Shell, Size, Summarization,
-    },
-    model::{ChunkSink, Prompt},
+    Agent, AiMessage, ScriptedModel, Status, ToolCall, ToolMessage,
+    middleware::{AllowedCommands, FileSearch, Middleware, Shell, Size, Summarization},
 };
-use graph_core::NodeError;
-use llm::{Money, Prices, Usage};
 use serde_json::{Value, json};
 
 /// Calls a tool of the middleware in an agent and returns the result.
@@ -110,76 +97,6 @@ async fn commands_have_a_time_limit_and_no_secrets() {
     let shell = Shell::new(commands).trusted();
     let names = text(shell, "shell", json!({"command": "printenv"})).await;
     assert!(names.lines().all(|it| it.starts_with("PATH=")), "{names}");
-}
-
-/// A model that answers after all concurrent calls have started, and reports usage.
-#[derive(Debug)]
-struct Paid {
-    usage: Option<Usage>,
-    calls: Arc<AtomicUsize>,
-}
-
-#[async_trait]
-impl ChatModel for Paid {
-    async fn call(&self, _: &Prompt, _: &mut ChunkSink<'_>) -> Result<AiMessage, NodeError> {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        for _ in 0..50 {
-            tokio::task::yield_now().await;
-        }
-        Ok(AiMessage { usage: self.usage, ..AiMessage::new("ok") })
-    }
-}
-
-fn budget(dollars: f64) -> MoneyBudget {
-    let price = Money::from_dollars(1.0);
-    let prices = Prices {
-        input: price,
-        output: price,
-        cached: None,
-        cache_written: None,
-        up_to_input: None,
-    };
-    MoneyBudget::new(Money::from_dollars(dollars), prices).max_answer(1_000_000)
-}
-
-#[tokio::test]
-async fn budget_holds_under_parallel_calls() {
-    let calls = Arc::new(AtomicUsize::new(0));
-    let usage = Usage { input: 0, output: 100_000, ..Usage::default() };
-    // Each call reserves a little more than 1 dollar and then costs 0.10 dollars.
-    let budget = budget(3.5);
-    let model = Paid { usage: Some(usage), calls: calls.clone() };
-    let agent = Agent::new(model).middleware(budget.clone()).compile().unwrap();
-    let runs = futures_util::future::join_all((0..10).map(|_| agent.run("hi"))).await;
-    assert_eq!(runs.iter().filter(|it| it.is_ok()).count(), 3);
-    assert_eq!(calls.load(Ordering::Relaxed), 3);
-    assert_eq!(budget.spent(), Money::from_dollars(0.3));
-    let problem = runs.into_iter().find_map(Result::err).unwrap().to_string();
-    assert!(problem.contains("of the budget of $3.5"), "{problem}");
-}
-
-#[tokio::test]
-async fn budget_charges_calls_without_usage_in_full() {
-    let budget = budget(2.5);
-    let calls = Arc::new(AtomicUsize::new(0));
-    let model = Paid { usage: None, calls: calls.clone() };
-    let agent = Agent::new(model).middleware(budget.clone()).compile().unwrap();
-    agent.run("hi").await.unwrap();
-    assert!(budget.spent() > Money::from_dollars(1.0));
-    // A cancelled call is charged too.
-    let until_called = async {
-        while calls.load(Ordering::Relaxed) < 2 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::select! {
-        biased;
-        () = until_called => {}
-        outcome = agent.run("hi") => panic!("the model answered: {outcome:?}"),
-    }
-    assert!(budget.spent() > Money::from_dollars(2.0));
-    agent.run("hi").await.unwrap_err();
-    assert_eq!(calls.load(Ordering::Relaxed), 2);
 }
 
 #[tokio::test]

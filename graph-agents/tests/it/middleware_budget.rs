@@ -172,7 +172,30 @@ async fn call_of_middleware_without_usage_is_charged_in_full() {
 }
 
 #[tokio::test]
-async fn budget_holds_under_parallel_calls_of_middleware() {
+async fn calls_without_usage_and_cancelled_calls_are_charged_in_full() {
+    let (model, budget) = (Paid::without_usage("ok"), budget(2.5));
+    let agent = compiled(Agent::new(model.clone()).middleware(budget.clone()));
+    agent.run("Hi.").await.unwrap();
+    assert!(budget.spent() > Money::from_dollars(1.0));
+    let blocked = Paid { gate: Some(Arc::new(Semaphore::new(0))), ..model.clone() };
+    let waiting = compiled(Agent::new(blocked).middleware(budget.clone()));
+    let until_called = async {
+        while model.calls() < 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        outcome = waiting.run("Hi.") => panic!("the model answered: {outcome:?}"),
+        () = until_called => {}
+    }
+    assert!(budget.spent() > Money::from_dollars(2.0));
+    agent.run("Hi.").await.unwrap_err();
+    assert_eq!(model.calls(), 2);
+}
+
+#[tokio::test]
+async fn budget_holds_under_parallel_calls() {
     let (model, budget) = (Paid::new("Bye."), budget(3.5));
     let gate = Arc::new(Semaphore::new(0));
     let summaries = Paid { gate: Some(gate.clone()), ..Paid::new("a summary") };

@@ -8,7 +8,6 @@ mod items;
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::SystemTime,
 };
 
 use async_trait::async_trait;
@@ -62,12 +61,6 @@ impl InMemoryStore {
     /// Sets the expiry rules. [`Put::ttl`](super::Put::ttl) works without these rules.
     pub fn with_ttl(mut self, ttl: TtlConfig) -> Self {
         self.settings = self.settings.with_ttl(ttl);
-        self
-    }
-
-    /// Replaces the system clock, for tests.
-    pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
-        self.settings = self.settings.with_clock(clock);
         self
     }
 

@@ -8,13 +8,6 @@ use serde_json::json;
 use super::*;
 
 #[tokio::test]
-async fn clones_share_items() {
-    let store = InMemoryStore::new();
-    store.clone().put(&["a"], "k", json!({})).await.unwrap();
-    assert!(store.get(&["a"], "k").await.unwrap().is_some());
-}
-
-#[tokio::test]
 async fn errors_contain_the_invalid_input() {
     let store: Arc<dyn Store> = Arc::new(InMemoryStore::new());
     let deep = (0..200).fold(json!(1), |inner, _| json!([inner]));

@@ -2,6 +2,5 @@
 //!
 //! trybuild can test both, but then it builds each file separately, which takes minutes.
 
-mod async_branches;
 mod signatures;
 mod states;

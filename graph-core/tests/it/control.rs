@@ -14,8 +14,8 @@ use graph_core::{
 };
 
 use crate::support::{
-    Item, Probe, Trail, TrailUpdate, chain, diamond, failed_node, graph, pass, path_of, thread_of,
-    trail, visited, with_nodes, yield_to_tasks,
+    Item, Probe, Trail, TrailUpdate, chain, diamond, graph, pass, path_of, thread_of, trail,
+    visited, with_nodes, yield_to_tasks,
 };
 
 #[tokio::test]
@@ -281,16 +281,6 @@ async fn a_busy_thread_rejects_a_second_run_until_the_first_ends() {
         assert!(thread.run(Trail::update()).await.unwrap().is_done(), "{durability:?}");
         assert_eq!(path_of(&thread).await, ["a", "a"]);
     }
-}
-
-#[tokio::test]
-async fn a_failed_run_releases_its_thread() {
-    let probe = Probe::default();
-    let thread = thread_of(chain(["a"]), &probe);
-    probe.fail_next("a", 1);
-    let error = thread.run(Trail::default()).await.unwrap_err();
-    assert_eq!(failed_node(&error), "a");
-    assert!(thread.proceed().await.unwrap().is_done());
 }
 
 #[tokio::test]

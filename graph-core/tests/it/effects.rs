@@ -62,24 +62,6 @@ async fn a_call_is_not_repeated_by_a_retry_even_without_checkpointer() {
     assert_eq!((probe.count("charge/7"), probe.count("pay")), (1, 3));
 }
 
-async fn order(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
-    let receipt = call(cx, "charge", 1).await?;
-    let name: String = cx.interrupt("whose?")?;
-    let sent = call(cx, "ship", 1).await?;
-    Ok(Trail::update().path([receipt, sent]).note(name))
-}
-
-#[tokio::test]
-async fn a_call_is_not_repeated_after_an_interrupt() {
-    let probe = Probe::default();
-    let thread = thread_of(graph().node(order).edge(START, order), &probe);
-    let outcome = thread.run(Trail::default()).await.unwrap();
-    assert_eq!(outcome.interrupts().len(), 1);
-    let outcome = thread.resume("Ada").await.unwrap();
-    assert_eq!(outcome.state().note, "Ada");
-    assert_eq!((probe.count("charge/1"), probe.count("ship/1")), (1, 1));
-}
-
 #[tokio::test]
 async fn a_failed_call_is_repeated() {
     let probe = Probe::default();

@@ -8,25 +8,8 @@ use graph_core::{
 use serde_json::json;
 
 use crate::support::{
-    InjectedError, Probe, Trail, TrailUpdate, chain, diamond, failed_node, path_of, thread_of,
-    trail, with_nodes,
+    Probe, Trail, TrailUpdate, chain, diamond, failed_node, path_of, thread_of, trail, with_nodes,
 };
-
-#[tokio::test]
-async fn proceed_skips_completed_tasks() {
-    let probe = Probe::default();
-    let thread = thread_of(diamond(), &probe);
-    probe.fail_next("b", 1);
-
-    let error = thread.run(Trail::default()).await.unwrap_err();
-    assert_eq!(failed_node(&error), "b");
-    assert_eq!(error.node_error::<InjectedError>(), Some(&InjectedError("b".into())));
-    assert_eq!(probe.trace(), "1: a | 2: b c");
-
-    let outcome = thread.proceed().await.unwrap();
-    assert_eq!(probe.trace(), "2: b | 3: d");
-    assert_eq!(outcome.state(), &trail(["a", "b", "c", "d"]));
-}
 
 #[tokio::test]
 async fn start_or_continue_applies_its_input_once() {

@@ -11,12 +11,11 @@ use graph_core::{
     AsNode, Checkpointer, Context, Durability, MemorySaver, NodeError, RunError, RunOptions, START,
     StateGraph,
     checkpoint::{Change, CheckpointError, CheckpointId, CheckpointWrite, Lookup, NewCheckpoint},
-    send, subgraph,
+    subgraph,
 };
 
 use crate::support::{
-    InjectedError, Item, Probe, Trail, TrailUpdate, chain, diamond, path_of, thread_of, trail,
-    visited,
+    InjectedError, Probe, Trail, TrailUpdate, chain, diamond, path_of, trail, visited,
 };
 
 /// Lets a limited number of writes succeed and fails all later ones.
@@ -191,20 +190,4 @@ async fn graphs_can_share_a_checkpointer() {
     let copy = build().thread("copy", Probe::default());
     copy.update_state(visited("x"), AsNode::Last).await.unwrap();
     assert_eq!(path_of(&copy).await, ["a", "a", "x"]);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_tasks_on_several_workers_keep_task_order() {
-    async fn slow(item: Item) -> TrailUpdate {
-        for _ in 0..(item.0 * 7) % 11 {
-            tokio::task::yield_now().await;
-        }
-        visited(&item.0.to_string())
-    }
-    let graph = StateGraph::<Trail>::new()
-        .node(slow)
-        .branch(START, |_: &Trail| (0..200).map(|it| send(slow, Item(it))).collect::<Vec<_>>());
-    let expect: Vec<_> = (0..200).map(|it| it.to_string()).collect();
-    let outcome = thread_of(graph, &()).run(Trail::default()).await.unwrap();
-    assert_eq!(outcome.state().path, expect);
 }

@@ -1,8 +1,7 @@
 //! Time travel: a thread's history, and branches from older checkpoints.
 
 use graph_core::{
-    Context, HistoryFilter, MemorySaver, RunOptions, START, Thread, ThreadState,
-    checkpoint::{Checkpointer, HistoryQuery, Source},
+    Context, HistoryFilter, RunOptions, START, Thread, ThreadState, checkpoint::Source,
 };
 use serde_json::json;
 
@@ -146,28 +145,6 @@ async fn the_head_addressed_by_id_is_resumed_normally() {
     let head = thread.state().await.unwrap().unwrap().id;
     let outcome = thread.at(head).resume("x").await.unwrap();
     assert_eq!(outcome.state(), &trail(["x"]));
-}
-
-#[tokio::test]
-async fn checkpoints_are_found_by_run_and_metadata() {
-    let saver = MemorySaver::new();
-    let graph = chain(["a"]).checkpointer(saver.clone()).compile().unwrap();
-    for (run, user) in [("first", "ada"), ("second", "bob")] {
-        let options = RunOptions::new().run_id(run).metadata("user", user);
-        let thread = graph.thread("t", Probe::default()).with_options(options);
-        assert!(thread.run(Trail::update()).await.unwrap().is_done());
-    }
-    let thread = graph.thread("t", Probe::default());
-    let history = thread.history(None).await.unwrap();
-    let runs: Vec<_> = history.iter().map(|it| it.run.as_str()).collect();
-    assert_eq!(runs, ["second", "second", "second", "first", "first", "first"]);
-    assert!(history[..3].iter().all(|it| it.metadata["user"] == "bob"));
-
-    let mut query = HistoryQuery::new("t", "");
-    query.metadata.insert("user".into(), json!("ada"));
-    assert_eq!(saver.list(&query).await.unwrap().len(), 3);
-    query.source = Some(Source::Input);
-    assert_eq!(saver.list(&query).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -95,15 +95,3 @@ fn invalid_targets_are_rejected() {
     let one = "a variant can have only one `#[to(..)]`; list all targets in it: `#[to(a, b)]`";
     check_variant_error("#[to(a)] #[to(b)] A", one);
 }
-
-#[test]
-fn invalid_payloads_are_rejected() {
-    let one = "a variant can carry only one payload, `Variant(Payload)`; \
-         combine the fields into a struct and use it as payload";
-    check_variant_error("#[to(a)] A(B, C)", one);
-    check_variant_error("#[to(a)] A { b: B }", one);
-    let second = "a payload can be sent to one node only; add another variant for this target";
-    check_variant_error("#[to(a, b)] A(B)", second);
-    let end = "`END` accepts no payload; remove the variant's field or use a node as target";
-    check_variant_error("#[to(graph_core::END)] A(B)", end);
-}

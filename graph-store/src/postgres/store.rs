@@ -2,7 +2,7 @@
 
 mod apply;
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use graph_core::store::{
@@ -72,12 +72,6 @@ impl PostgresStore {
     /// Sets how items expire. [`Put::ttl`](graph_core::store::Put::ttl) also works without this setting.
     pub fn with_ttl(mut self, ttl: TtlConfig) -> Self {
         self.settings = self.settings.with_ttl(ttl);
-        self
-    }
-
-    /// Uses `clock` instead of the system clock.
-    pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
-        self.settings = self.settings.with_clock(clock);
         self
     }
 

@@ -8,11 +8,12 @@ use std::{
 
 use deadpool_postgres::PoolError;
 use graph_core::checkpoint::{CheckpointId, CheckpointKey};
+use hashlink::LruCache;
 
 use super::database::Postgres;
 use crate::{
     chain::ChainTips,
-    recent::{RecentMap, namespace_key},
+    recent::{namespace_key, recent_map},
 };
 
 /// Number of ids in a block. It must equal the increment of the database sequence `link_block`.
@@ -20,13 +21,21 @@ const BLOCK_IDS: i64 = 1_024;
 
 /// The chain tips of one checkpoint per active namespace. The database verifies the tips on every write, so a stale
 /// entry is harmless, for example after a checkpoint was deleted and stored again.
-#[derive(Debug, Default)]
-pub(super) struct TipCache(Mutex<RecentMap<(String, String), (CheckpointId, Arc<ChainTips>)>>);
+#[derive(Debug)]
+pub(super) struct TipCache(Mutex<Tips>);
+
+type Tips = LruCache<(String, String), (CheckpointId, Arc<ChainTips>)>;
+
+impl Default for TipCache {
+    fn default() -> Self {
+        Self(Mutex::new(recent_map()))
+    }
+}
 
 impl TipCache {
     pub(super) fn get(&self, key: &CheckpointKey, id: CheckpointId) -> Option<Arc<ChainTips>> {
         let cache = self.lock();
-        let (newest, tips) = cache.get(&namespace_key(key))?;
+        let (newest, tips) = cache.peek(&namespace_key(key))?;
         (*newest == id).then(|| tips.clone())
     }
 
@@ -38,7 +47,7 @@ impl TipCache {
         self.lock().remove(&namespace_key(key));
     }
 
-    fn lock(&self) -> MutexGuard<'_, RecentMap<(String, String), (CheckpointId, Arc<ChainTips>)>> {
+    fn lock(&self) -> MutexGuard<'_, Tips> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,7 +2,7 @@
 
 mod apply;
 
-use std::{path::Path, time::SystemTime};
+use std::path::Path;
 
 use async_trait::async_trait;
 use graph_core::store::{
@@ -75,12 +75,6 @@ impl SqliteStore {
     /// Sets how items expire. [`Put::ttl`](graph_core::store::Put::ttl) also works without this setting.
     pub fn with_ttl(mut self, ttl: TtlConfig) -> Self {
         self.settings = self.settings.with_ttl(ttl);
-        self
-    }
-
-    /// Uses `clock` instead of the system clock.
-    pub fn with_clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
-        self.settings = self.settings.with_clock(clock);
         self
     }
 

@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use graph_core::checkpoint::{CheckpointId, CheckpointKey};
+use hashlink::LruCache;
 use rusqlite::Connection;
 
 use crate::{
     chain::ChainTips,
-    recent::{RecentMap, namespace_key},
+    recent::{namespace_key, recent_map},
 };
 
 /// The cached state of a namespace.
@@ -33,14 +34,21 @@ pub(super) struct NewestCheckpoint {
 }
 
 /// The cached state of recently written threads. The entries are valid for the current transaction.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ThreadCache {
     /// SQLite's counter of commits by other connections, as last read.
     data_version: Option<i64>,
-    tokens: RecentMap<String, i64>,
-    namespaces: RecentMap<(String, String), NamespaceState>,
+    tokens: LruCache<String, i64>,
+    namespaces: LruCache<(String, String), NamespaceState>,
     /// Whether there may be records that were stored before their checkpoint. `None` if this has not been read yet.
     has_early: Option<bool>,
+}
+
+impl Default for ThreadCache {
+    fn default() -> Self {
+        let (tokens, namespaces) = (recent_map(), recent_map());
+        Self { data_version: None, tokens, namespaces, has_early: None }
+    }
 }
 
 impl ThreadCache {
@@ -61,7 +69,7 @@ impl ThreadCache {
 
     /// Returns the token with which a thread is leased, if it is cached.
     pub(super) fn token(&self, thread: &str) -> Option<i64> {
-        self.tokens.get(thread).copied()
+        self.tokens.peek(thread).copied()
     }
 
     pub(super) fn set_token(&mut self, thread: &str, token: i64) {
@@ -73,7 +81,7 @@ impl ThreadCache {
     }
 
     pub(super) fn namespace(&self, key: &CheckpointKey) -> Option<NamespaceState> {
-        self.namespaces.get(&namespace_key(key)).cloned()
+        self.namespaces.peek(&namespace_key(key)).cloned()
     }
 
     pub(super) fn set_namespace(&mut self, key: &CheckpointKey, namespace: NamespaceState) {

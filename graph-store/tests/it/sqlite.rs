@@ -277,24 +277,6 @@ async fn a_value_above_the_limit_is_rejected() {
     assert_eq!(exit.into_state().days.len(), 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sixteen_concurrent_threads_keep_their_own_states() {
-    let dir = TestDir::new();
-    let saver = dir.saver();
-    let runs = (0..16).map(|index| {
-        let saver = saver.clone();
-        tokio::spawn(async move { keep_diary(&saver, &format!("t{index}"), 20 + index).await })
-    });
-    for run in runs.collect::<Vec<_>>() {
-        run.await.unwrap();
-    }
-    for index in 0..16 {
-        let head = saver.get(&Lookup::head(format!("t{index}"), "")).await.unwrap().unwrap();
-        assert_eq!(head.values["days"].as_array().unwrap().len(), 20 + index);
-    }
-    assert_eq!(saver.sizes().await.unwrap().threads, 16);
-}
-
 /// Runs are not disturbed by pruning and vacuuming, whether these use the same database handle as the runs or another
 /// handle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

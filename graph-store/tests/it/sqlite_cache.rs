@@ -4,13 +4,13 @@ use std::{
     path::PathBuf,
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::{Duration, SystemTime},
 };
 
 use graph_core::{
-    CachePolicy, Context, FieldWrite, NodeExt, START, State, StateGraph,
+    FieldWrite,
     cache::{Cache, CacheKey, CachedResult},
     checkpoint::{GotoRecord, TaskId},
     store::Store,
@@ -146,37 +146,6 @@ async fn a_failing_cache_counts_failures_and_misses() {
     assert_eq!(cache.get(&key("a", 1)).await, None);
     cache.clear(None).await;
     assert_eq!(cache.failures().count, 4);
-}
-
-#[derive(State, Clone, Debug, Default)]
-struct Query {
-    key: u32,
-    #[reduce(append)]
-    seen: Vec<u32>,
-}
-
-async fn look_up(query: &Query, cx: &Context<Arc<AtomicUsize>>) -> QueryUpdate {
-    cx.deps().fetch_add(1, Ordering::Relaxed);
-    Query::update().seen([query.key * 10])
-}
-
-#[tokio::test]
-async fn a_cached_node_does_not_run_again_after_reopening_the_file() {
-    let (_dir, path) = file();
-    let runs = Arc::new(AtomicUsize::new(0));
-    for (input, expect) in [(1, 1), (1, 1), (2, 2), (1, 2)] {
-        let cache = SqliteCache::open(&path).unwrap();
-        let graph = StateGraph::<Query, Arc<AtomicUsize>>::new()
-            .node(look_up.cache(CachePolicy::new()))
-            .edge(START, look_up)
-            .cache(cache.clone())
-            .compile()
-            .unwrap();
-        let state = graph.invoke(Query { key: input, seen: vec![] }, runs.clone()).await.unwrap();
-        assert_eq!(state.seen, [input * 10]);
-        assert_eq!(runs.load(Ordering::Relaxed), expect);
-        assert_eq!(cache.failures().count, 0);
-    }
 }
 
 #[cfg(feature = "encryption")]

@@ -10,7 +10,9 @@ use std::{
 };
 
 use checkpoint_testkit::store;
-use graph_core::store::{Address, Get, ListNamespaces, Op, Put, Search, Store, StoreError};
+use graph_core::store::{
+    Address, Get, ListNamespaces, Op, Put, Search, Store, StoreError, backend::Settings,
+};
 use graph_store::{Sqlite, SqliteSaver, SqliteStore};
 use serde_json::json;
 use tempfile::TempDir;
@@ -32,9 +34,9 @@ impl Clock {
 
     fn on(&self, store: SqliteStore) -> SqliteStore {
         let this = self.clone();
-        store.with_clock(move || {
+        store.with_settings(Settings::new().with_clock(move || {
             SystemTime::UNIX_EPOCH + Duration::from_secs(this.0.load(Ordering::Relaxed))
-        })
+        }))
     }
 }
 

@@ -1,5 +1,6 @@
 //! HTTP routes.
 
+use app_support::server::blocking;
 use axum::{
     Json,
     extract::State,
@@ -12,7 +13,6 @@ use graph_server::http::{
 };
 use serde::Deserialize;
 use serde_json::json;
-use tokio::task::spawn_blocking;
 use utoipa::IntoParams;
 use utoipa_axum::{router::OpenApiRouter, routes};
 
@@ -210,11 +210,4 @@ async fn stats(State(state): State<AppState>) -> Answer<Json<Stats>> {
     (status = 200, description = "The statistics", body = String)))]
 async fn prometheus(State(state): State<AppState>) -> Answer<Response> {
     state.metrics.render(&state.service).await
-}
-
-/// Runs blocking file operations on a thread for blocking work.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Answer<T> + Send + 'static,
-) -> Answer<T> {
-    spawn_blocking(work).await.map_err(|error| Problem::internal(&error))?
 }

@@ -1,8 +1,8 @@
 //! Starts jobs.
 
+use app_support::server::blocking;
 use graph_server::{NewRun, RunInfo, http::Problem};
 use serde_json::Value;
-use tokio::task::spawn_blocking;
 
 use super::{app_state::AppState, wire::ExecuteRequest};
 use crate::{
@@ -42,8 +42,7 @@ impl AppState {
         let (choice, sandbox) = (self.choice.clone(), (*self.sandbox).clone());
         let manifest = Manifest { job, choice, sandbox, budget, earlier_attempts: Vec::new() };
         let made = dir.clone();
-        let created = spawn_blocking(move || Run::create(made, manifest)).await;
-        created.map_err(|error| Problem::internal(&error))?.map_err(problem)?;
+        blocking(move || Run::create(made, manifest).map_err(problem)).await?;
         match self.service.start(NewRun { id, subject, input: Value::Null }).await {
             Ok(info) => Ok(info),
             Err(error) => {

@@ -3,14 +3,15 @@
 use serde_json::Value;
 
 use super::case::AgentCase;
+use crate::compare::{abbreviated, first_difference};
 
-/// Describes the differences between the recorded answers and the answers in `got`.
-pub fn differences(case: &AgentCase, got: &[Value]) -> Vec<String> {
-    let mut found = Vec::new();
+/// Describes the first difference between the recorded answers and the answers in `got`.
+pub fn difference(case: &AgentCase, got: &[Value]) -> Option<String> {
     let (expected, got) =
         (canonical(&Value::from(case.expect.clone())), canonical(&Value::from(got.to_vec())));
-    compare("$", Some(&expected), Some(&got), &mut found);
-    found
+    let (path, expected, got) = first_difference("$", Some(&expected), Some(&got))?;
+    let (expected, got) = (abbreviated(expected.as_ref()), abbreviated(got.as_ref()));
+    Some(format!("{path}\n  expected {expected}\n  got      {got}"))
 }
 
 /// Replaces texts that are JSON objects or lists with a form whose keys are sorted.
@@ -30,29 +31,5 @@ fn canonical(value: &Value) -> Value {
             object.iter().map(|(key, value)| (key.clone(), canonical(value))).collect()
         }
         other => other.clone(),
-    }
-}
-
-fn compare(path: &str, expected: Option<&Value>, got: Option<&Value>, found: &mut Vec<String>) {
-    match (expected, got) {
-        (expected, got) if expected == got => {}
-        (Some(Value::Array(expected)), Some(Value::Array(got))) => {
-            for index in 0..expected.len().max(got.len()) {
-                let path = format!("{path}[{index}]");
-                compare(&path, expected.get(index), got.get(index), found);
-            }
-        }
-        (Some(Value::Object(expected)), Some(Value::Object(got))) => {
-            let mut keys: Vec<_> = expected.keys().chain(got.keys()).collect();
-            keys.sort();
-            keys.dedup();
-            for key in keys {
-                compare(&format!("{path}.{key}"), expected.get(key), got.get(key), found);
-            }
-        }
-        (expected, got) => {
-            let text = |it: Option<&Value>| it.map_or("nothing".to_owned(), Value::to_string);
-            found.push(format!("{path}\n  expected {}\n  got      {}", text(expected), text(got)));
-        }
     }
 }

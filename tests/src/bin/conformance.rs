@@ -161,7 +161,7 @@ fn report(options: &Options) -> Result<bool, Box<dyn Error>> {
     let (mut n_cases, mut n_equal) = (0, 0);
     let mut equalities: BTreeMap<Equality, usize> = BTreeMap::new();
     for file in &options.files {
-        for case in read(file)? {
+        for case in read::<Case>(file)? {
             if options.case.as_ref().is_some_and(|it| *it != case.id) {
                 continue;
             }

@@ -54,7 +54,7 @@ pub(crate) async fn ablate(args: &AblateArgs) -> Result<ExitStatus, CliError> {
     }
     let options = ExecuteOptions {
         concurrency: args.concurrency,
-        limit: args.limit(),
+        limit: args.limits.limit(),
         call_limits: args.timeouts.call_limits(),
         ..ExecuteOptions::default()
     };
@@ -106,7 +106,7 @@ async fn create(args: &AblateArgs) -> Result<AblationDir, CliError> {
         arms,
         pairs: args.moves.into(),
         repeats: args.repeats.into(),
-        limit: args.limit(),
+        limit: args.limits.limit(),
         config_toml: config(&args.config())?,
     };
     let settings = new_settings(settings, args.answer_tokens)?;

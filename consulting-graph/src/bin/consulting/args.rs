@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
-use app_support::args::{at_least_one, dollars};
+use app_support::{
+    args::{at_least_one, dollars},
+    server::ServerArgs,
+};
 use axum::http::HeaderValue;
 use chrono::NaiveDate;
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
@@ -12,7 +15,6 @@ use consulting_graph::{
     models::{CallLimits, Limit},
     run::ForkPoint,
 };
-use graph_server::http::KeyHash;
 use llm::{Backoff, Money, Timeouts};
 use sandbox_vm::Isolation;
 
@@ -170,23 +172,43 @@ pub(crate) struct ExecutionArgs {
     /// Run up to N debates concurrently
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) concurrency: usize,
+    #[command(flatten)]
+    pub(crate) sandboxes: SandboxArgs,
+    #[command(flatten)]
+    pub(crate) reuse: SandboxReuseArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) timeouts: TimeoutArgs,
+}
+
+/// Sandboxes of the debates.
+#[derive(Debug, Args)]
+pub(crate) struct SandboxArgs {
     /// Require at least this isolation of the debates: vm, kernel, process or off; without control groups, only vm limits
     /// memory [default: as in the last execution, or the strongest available for a new run]
     #[arg(long, value_name = "LEVEL", value_parser = isolation_level)]
     pub(crate) isolation: Option<Isolation>,
     /// Use this sandbox instead of the strongest available one
-    #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
-    pub(crate) sandbox: Option<String>,
-    #[command(flatten)]
-    pub(crate) reuse: SandboxReuseArgs,
-    /// Spend at most DOLLARS on the whole run; part of it is reserved for scoring
+    #[arg(id = "sandbox", long = "sandbox", value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
+    pub(crate) backend: Option<String>,
+}
+
+/// Limits on the spending of a run or an ablation.
+#[derive(Debug, Args)]
+pub(crate) struct LimitArgs {
+    /// Spend at most DOLLARS per run or ablation; a run reserves part of it for scoring
     #[arg(long, value_name = "DOLLARS", value_parser = money)]
-    pub(crate) max_cost: Option<Money>,
-    /// Use at most N tokens for the whole run, input and output together
+    max_cost: Option<Money>,
+    /// Use at most N tokens per run or ablation, input and output together
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) max_tokens: Option<u64>,
-    #[command(flatten)]
-    pub(crate) timeouts: TimeoutArgs,
+    max_tokens: Option<u64>,
+}
+
+impl LimitArgs {
+    pub(crate) fn limit(&self) -> Limit {
+        Limit { tokens: self.max_tokens, money: self.max_cost }
+    }
 }
 
 /// How the debates of a run share sandboxes.
@@ -306,13 +328,8 @@ pub(crate) struct WorkerArgs {
     /// Let other workers take over if this worker does not report for SECONDS
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) lease: u32,
-    /// Require at least this isolation of the debates: vm, kernel, process or off; without control groups, only vm limits
-    /// memory [default: the strongest available]
-    #[arg(long, value_name = "LEVEL", value_parser = isolation_level)]
-    pub(crate) isolation: Option<Isolation>,
-    /// Use this sandbox instead of the strongest available one
-    #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
-    pub(crate) sandbox: Option<String>,
+    #[command(flatten)]
+    pub(crate) sandboxes: SandboxArgs,
     #[command(flatten)]
     pub(crate) timeouts: TimeoutArgs,
 }
@@ -517,12 +534,8 @@ pub(crate) struct AblateArgs {
     /// Judge up to N moves concurrently
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = at_least_one)]
     pub(crate) concurrency: usize,
-    /// Spend at most DOLLARS on the whole ablation
-    #[arg(long, value_name = "DOLLARS", value_parser = money)]
-    max_cost: Option<Money>,
-    /// Use at most N tokens for the whole ablation, input and output together
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    max_tokens: Option<u64>,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) timeouts: TimeoutArgs,
     /// Print one JSON document: the directory with the results
@@ -551,10 +564,6 @@ impl From<CriticsKind> for Critics {
 }
 
 impl AblateArgs {
-    pub(crate) fn limit(&self) -> Limit {
-        Limit { tokens: self.max_tokens, money: self.max_cost }
-    }
-
     pub(crate) fn config(&self) -> ConfigArgs {
         ConfigArgs { config: self.config.clone(), rounds: None }
     }
@@ -614,21 +623,12 @@ pub(crate) struct ServeArgs {
     /// Run up to N debates of a run concurrently, unless a client sets another number
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=15))]
     pub(crate) concurrency: u8,
-    /// Require at least this isolation of the debates: vm, kernel, process or off; without control groups, only vm limits
-    /// memory [default: the strongest available]
-    #[arg(long, value_name = "LEVEL", value_parser = isolation_level)]
-    pub(crate) isolation: Option<Isolation>,
-    /// Use this sandbox instead of the strongest available one
-    #[arg(long, value_name = "BACKEND", value_parser = PossibleValuesParser::new(BACKENDS))]
-    pub(crate) sandbox: Option<String>,
+    #[command(flatten)]
+    pub(crate) sandboxes: SandboxArgs,
     #[command(flatten)]
     pub(crate) reuse: SandboxReuseArgs,
-    /// Let each run cost at most DOLLARS
-    #[arg(long, value_name = "DOLLARS", value_parser = money)]
-    pub(crate) max_cost: Option<Money>,
-    /// Let each run use at most N tokens
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) max_tokens: Option<u64>,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) timeouts: TimeoutArgs,
     /// Execute up to N runs concurrently; further ones are queued [default: by cores and memory]
@@ -637,24 +637,11 @@ pub(crate) struct ServeArgs {
     /// Delete runs that ended more than DAYS days ago [default: keep all]
     #[arg(long, value_name = "DAYS")]
     pub(crate) keep_days: Option<u16>,
-    /// Serve up to N concurrent event streams
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
-    pub(crate) max_streams: usize,
-    /// Accept up to N requests per minute and client address; a proxy counts as one client
-    #[arg(long, value_name = "N", default_value = "1200", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) rate: u32,
-    /// Accept API keys with this hash, such as sha256:…; repeatable
-    #[arg(long, value_name = "HASH")]
-    pub(crate) key_hash: Vec<KeyHash>,
-    /// Accept requests for this host name, besides localhost and the server's addresses; repeatable
-    #[arg(long, value_name = "NAME", value_parser = host)]
-    pub(crate) host: Vec<String>,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
     /// Accept requests from web pages of this site, such as `https://example.org`; repeatable
     #[arg(long, value_name = "URL", value_parser = origin)]
     pub(crate) origin: Vec<HeaderValue>,
-    /// On shutdown, wait up to SECONDS for active runs; unfinished ones resume at the next start
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
-    pub(crate) grace: u64,
 }
 
 #[derive(Debug, Args)]
@@ -671,12 +658,6 @@ pub(crate) struct EventsArgs {
     /// Wait for further events until the run completes, fails or waits for a review
     #[arg(long)]
     pub(crate) follow: bool,
-}
-
-impl ExecutionArgs {
-    pub(crate) fn limit(&self) -> Limit {
-        Limit { tokens: self.max_tokens, money: self.max_cost }
-    }
 }
 
 /// Parses the value of `--isolation`.
@@ -705,16 +686,6 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     let invalid =
         |_| "expected an IP address and a port, such as 127.0.0.1:8000 or [::1]:8000".to_owned();
     text.parse().map_err(invalid)
-}
-
-fn host(text: &str) -> Result<String, String> {
-    let is_name = |it: char| it.is_ascii_alphanumeric() || matches!(it, '-' | '.');
-    let is_valid = !text.is_empty() && text.chars().all(is_name);
-    if is_valid {
-        Ok(text.to_owned())
-    } else {
-        Err("expected a host name without a port".to_owned())
-    }
 }
 
 fn origin(text: &str) -> Result<HeaderValue, String> {

@@ -29,8 +29,8 @@ pub(crate) async fn worker(args: &WorkerArgs) -> Result<ExitStatus, CliError> {
         id: args.id.clone(),
         concurrency: args.concurrency,
         lease: Duration::from_secs(args.lease.into()),
-        isolation: args.isolation,
-        backend: args.sandbox.clone(),
+        isolation: args.sandboxes.isolation,
+        backend: args.sandboxes.backend.clone(),
         call_limits: args.timeouts.call_limits(),
     };
     work(options, graph_cluster::termination()).await?;

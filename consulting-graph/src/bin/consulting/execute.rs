@@ -137,8 +137,8 @@ async fn resume(
 
 /// If isolation is off, rejects every sandbox other than `in-process`.
 pub(crate) fn check_sandbox(args: &ExecutionArgs) -> Result<(), CliError> {
-    match &args.sandbox {
-        Some(name) if args.isolation == Some(Isolation::Off) && name != "in-process" => {
+    match &args.sandboxes.backend {
+        Some(name) if args.sandboxes.isolation == Some(Isolation::Off) && name != "in-process" => {
             Err(CliError::ConflictingSandbox(name.clone()))
         }
         _ => Ok(()),
@@ -150,10 +150,10 @@ fn resume_options(args: &ExecutionArgs) -> Result<ResumeOptions, CliError> {
     check_sandbox(args)?;
     Ok(ResumeOptions {
         concurrency: args.concurrency,
-        isolation: args.isolation,
-        backend: args.sandbox.clone(),
+        isolation: args.sandboxes.isolation,
+        backend: args.sandboxes.backend.clone(),
         sandbox_reuse: args.reuse.sandbox_reuse(),
-        limit: args.limit(),
+        limit: args.limits.limit(),
         call_limits: args.timeouts.call_limits(),
         ..ResumeOptions::default()
     })

@@ -34,13 +34,14 @@ pub(crate) async fn resume(args: &ResumeArgs) -> Result<ExitStatus, CliError> {
         Some(path) => Some(review::read(path)?),
         None => None,
     };
-    let limit = args.execution.limit().or(run.manifest().limit);
+    let limit = args.execution.limits.limit().or(run.manifest().limit);
     if !(limit.is_unlimited() || args.output.quiet) {
         eprintln!("Spending limit of the whole run: {limit}.");
     }
     // A cluster refuses runs with a required isolation.
     let is_silent = args.output.quiet || execute::is_on_cluster(&args.cluster);
-    if let (None, Some(isolation)) = (args.execution.isolation, run.manifest().required_isolation)
+    if let (None, Some(isolation)) =
+        (args.execution.sandboxes.isolation, run.manifest().required_isolation)
         && isolation != Isolation::Preferred
         && !is_silent
     {

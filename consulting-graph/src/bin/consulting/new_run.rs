@@ -34,7 +34,7 @@ pub(crate) async fn create(args: &RunArgs) -> Result<Run, CliError> {
         (problem, _) => problem.into(),
     };
     let config =
-        new_run::validate(&config_toml, &choice, args.execution.limit()).map_err(in_file)?;
+        new_run::validate(&config_toml, &choice, args.execution.limits.limit()).map_err(in_file)?;
     let choice = choice.with_context_sizes(&config).await;
     let run_id = run_id(&ticker.slug())?;
     let nonce = new_run::nonce(&choice)?;

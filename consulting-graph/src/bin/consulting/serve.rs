@@ -1,16 +1,10 @@
 //! Serves runs over HTTP.
 
-use std::{env, num::NonZero, time::Duration};
+use std::{num::NonZero, time::Duration};
 
 use app_support::{program::StopSignals, run_id::now};
-use consulting_graph::{
-    models::Limit,
-    serve::{self, ServeOptions},
-};
-use graph_server::{
-    Capacity,
-    http::{Guard, KeyHash},
-};
+use consulting_graph::serve::{self, ServeOptions};
+use graph_server::{Capacity, http::Guard};
 use sandbox_vm::Isolation;
 use tokio::{net::TcpListener, sync::oneshot};
 
@@ -29,7 +23,8 @@ const KIB_PER_RUN: u64 = 256 << 10;
 /// Serves until a signal arrives, then waits up to the grace period for active runs to finish. A second signal stops
 /// immediately; all runs can be resumed from their checkpoints.
 pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
-    let guard = guard(args)?;
+    let guard = args.server.guard(API_KEY)?;
+    let guard = args.origin.iter().cloned().fold(guard, Guard::origin);
     if !guard.may_listen_on(args.address) {
         return Err(CliError::MissingKey(args.address));
     }
@@ -41,17 +36,17 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
         data: data.origin,
         as_of: args.source.as_of,
         concurrency: args.concurrency.into(),
-        isolation: args.isolation.unwrap_or(Isolation::Preferred),
-        backend: args.sandbox.clone(),
+        isolation: args.sandboxes.isolation.unwrap_or(Isolation::Preferred),
+        backend: args.sandboxes.backend.clone(),
         sandbox_reuse: args.reuse.sandbox_reuse(),
         capacity: Capacity {
             concurrent: args.max_runs.unwrap_or_else(default_max_runs),
             queued: MAX_QUEUED,
         },
-        max_streams: args.max_streams,
+        max_streams: args.server.max_streams,
         max_age: args.keep_days.map(|it| Duration::from_secs(u64::from(it) * 24 * 3600)),
         call_limits: args.timeouts.call_limits(),
-        max_limit: Limit { tokens: args.max_tokens, money: args.max_cost },
+        max_limit: args.limits.limit(),
         guard,
     };
     let listen_error = |source| CliError::Listen { address: args.address, source };
@@ -67,7 +62,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
     if let Err(error) = graph_server::raise_descriptor_limit() {
         tracing::warn!(%error, "cannot raise the limit on open file descriptors");
     }
-    let grace = Duration::from_secs(args.grace);
+    let grace = Duration::from_secs(args.server.grace);
     let (stop, stopped) = oneshot::channel::<()>();
     let shutdown = async move {
         drop(stopped.await);
@@ -82,7 +77,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
     }
     eprintln!(
         "Shutting down: active runs have {} s to finish. Press Ctrl-C again to stop immediately.",
-        args.grace
+        args.server.grace
     );
     drop(stop);
     tokio::select! {
@@ -108,15 +103,6 @@ fn max_runs(cores: usize, available_kib: Option<u64>) -> usize {
 fn available_kib(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|it| it.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
-}
-
-fn guard(args: &ServeArgs) -> Result<Guard, CliError> {
-    let from_environment = env::var(API_KEY).ok().filter(|it| !it.trim().is_empty());
-    let from_environment = from_environment.map(|it| KeyHash::of_checked(it.trim())).transpose()?;
-    let keys = args.key_hash.iter().copied().chain(from_environment);
-    let guard = keys.fold(Guard::new().rate_limit(args.rate), Guard::key);
-    let guard = args.host.iter().cloned().fold(guard, Guard::host);
-    Ok(args.origin.iter().cloned().fold(guard, Guard::origin))
 }
 
 #[cfg(test)]

@@ -3,7 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use crate::langgraph::{
-    records::{ASSISTANT_FIELDS, CRON_FIELDS, CRON_SORT_FIELDS, RUN_FIELDS, THREAD_FIELDS},
+    records::{
+        ASSISTANT_FIELDS, ASSISTANT_SORT_FIELDS, CRON_FIELDS, CRON_SORT_FIELDS, RUN_FIELDS,
+        THREAD_FIELDS, THREAD_SORT_FIELDS,
+    },
     request::run::MAX_DELAY_SECONDS,
 };
 
@@ -222,7 +225,7 @@ fn assistants() -> Named {
         ("name", text()),
         ("limit", limit()),
         ("offset", offset()),
-        ("sort_by", one_of(&["assistant_id", "graph_id", "name", "created_at", "updated_at"])),
+        ("sort_by", one_of(&ASSISTANT_SORT_FIELDS)),
         ("sort_order", one_of(&["asc", "desc"])),
         ("select", list(&one_of(&ASSISTANT_FIELDS))),
     ];
@@ -267,7 +270,6 @@ fn threads() -> Named {
         ("supersteps", list(&superstep)),
         ("ttl", ttl()),
     ];
-    let sort_by = ["thread_id", "status", "created_at", "updated_at", "state_updated_at"];
     let filter = json!({ "type": "object", "minProperties": 1 });
     let filters = json!({ "type": "array", "items": filter, "minItems": 1 });
     let search = [
@@ -278,7 +280,7 @@ fn threads() -> Named {
         ("status", one_of(&["idle", "busy", "interrupted", "error"])),
         ("limit", limit()),
         ("offset", offset()),
-        ("sort_by", one_of(&sort_by)),
+        ("sort_by", one_of(&THREAD_SORT_FIELDS)),
         ("sort_order", one_of(&["asc", "desc"])),
         ("select", list(&one_of(&THREAD_FIELDS))),
         ("extract", json!({ "type": "object", "additionalProperties": text() })),

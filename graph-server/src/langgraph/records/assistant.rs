@@ -21,6 +21,10 @@ pub(in crate::langgraph) struct Assistant {
     pub(in crate::langgraph) version: u32,
 }
 
+/// Fields by which assistants can be sorted.
+pub(in crate::langgraph) const ASSISTANT_SORT_FIELDS: [&str; 5] =
+    ["assistant_id", "graph_id", "name", "created_at", "updated_at"];
+
 /// Fields of assistants that a search can select.
 pub(in crate::langgraph) const ASSISTANT_FIELDS: [&str; 10] = [
     "assistant_id", "graph_id", "config", "context", "metadata", "name", "description",

@@ -70,6 +70,10 @@ impl Thread {
     }
 }
 
+/// Fields by which threads can be sorted.
+pub(in crate::langgraph) const THREAD_SORT_FIELDS: [&str; 5] =
+    ["thread_id", "status", "created_at", "updated_at", "state_updated_at"];
+
 /// Fields of threads that a search can select.
 pub(in crate::langgraph) const THREAD_FIELDS: [&str; 11] = [
     "thread_id", "created_at", "updated_at", "state_updated_at", "metadata", "config", "context",

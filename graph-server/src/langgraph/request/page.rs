@@ -106,6 +106,17 @@ pub(in crate::langgraph) fn check_fields(fields: &[String], known: &[&str]) -> A
     }
 }
 
+/// Returns the field by which a client sorts objects, or the default. Fails if the field is not one of `known`.
+pub(in crate::langgraph) fn sort_field<'a>(
+    field: Option<&'a str>,
+    known: &[&str],
+    default: &'a str,
+) -> ApiResult<&'a str> {
+    let field = field.unwrap_or(default);
+    let invalid = || ApiError::invalid(format!("`sort_by` must be one of {}", known.join(", ")));
+    known.contains(&field).then_some(field).ok_or_else(invalid)
+}
+
 /// Encodes an object and keeps only the selected fields. An empty selection keeps all fields. Fails if a selected field
 /// is unknown.
 pub(in crate::langgraph) fn select(

@@ -10,11 +10,11 @@ use crate::langgraph::{
     access::Access,
     error::ApiResult,
     manager::Manager,
-    records::{ASSISTANT_FIELDS, Assistant},
+    records::{ASSISTANT_FIELDS, ASSISTANT_SORT_FIELDS, Assistant},
     request::{
         body::{Body, or_default},
         config::Metadata,
-        page::{Page, SortOrder, check_fields, select},
+        page::{Page, SortOrder, check_fields, select, sort_field},
     },
     storage::Search,
 };
@@ -32,48 +32,25 @@ struct SearchAssistants {
     name: Option<String>,
     limit: Option<usize>,
     offset: Option<usize>,
-    #[serde(default, deserialize_with = "or_default")]
-    sort_by: SortBy,
+    sort_by: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     sort_order: SortOrder,
     #[serde(default, deserialize_with = "or_default")]
     select: Vec<String>,
 }
 
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum SortBy {
-    AssistantId,
-    GraphId,
-    Name,
-    #[default]
-    CreatedAt,
-    UpdatedAt,
-}
-
-impl SortBy {
-    fn field(self) -> &'static str {
-        match self {
-            Self::AssistantId => "assistant_id",
-            Self::GraphId => "graph_id",
-            Self::Name => "name",
-            Self::CreatedAt => "created_at",
-            Self::UpdatedAt => "updated_at",
-        }
-    }
-}
-
 impl SearchAssistants {
     /// Returns the assistants on a page, and the total number of matching assistants.
     async fn find(&self, manager: &Manager, page: Page) -> ApiResult<(Vec<Assistant>, usize)> {
         check_fields(&self.select, &ASSISTANT_FIELDS)?;
+        let sort_by = sort_field(self.sort_by.as_deref(), &ASSISTANT_SORT_FIELDS, "created_at")?;
         let graph = self.graph_id.as_ref();
         let fields = graph.map(|it| Map::from_iter([("graph_id".to_owned(), json!(it))]));
         let search = Search {
             fields: fields.as_ref(),
             name: self.name.as_deref(),
             metadata: Some(&self.metadata).filter(|it| !it.is_empty()),
-            ..page.search(self.sort_by.field(), self.sort_order)
+            ..page.search(sort_by, self.sort_order)
         };
         manager.database.search(&search).await
     }

@@ -31,7 +31,7 @@ use crate::langgraph::{
     request::{
         body::{Body, nullable, or_default},
         config::Metadata,
-        page::{Page, SortOrder, check_fields, select},
+        page::{Page, SortOrder, check_fields, select, sort_field},
     },
     storage::Search,
     time::now,
@@ -216,19 +216,10 @@ struct SearchCrons {
 }
 
 impl SearchCrons {
-    /// Returns the name of the field by which crons are sorted.
-    fn sort_field(&self) -> ApiResult<&str> {
-        let field = self.sort_by.as_deref().unwrap_or("created_at");
-        if !CRON_SORT_FIELDS.contains(&field) {
-            let detail = format!("`sort_by` must be one of {}", CRON_SORT_FIELDS.join(", "));
-            return Err(ApiError::invalid(detail));
-        }
-        Ok(field)
-    }
-
     /// Returns the crons on a page, and the total number of matching crons.
     async fn find(&self, manager: &Manager, page: Page) -> ApiResult<(Vec<Cron>, usize)> {
         check_fields(&self.select, &CRON_FIELDS)?;
+        let sort_by = sort_field(self.sort_by.as_deref(), &CRON_SORT_FIELDS, "created_at")?;
         let mut fields = Map::new();
         if let Some(id) = &self.assistant_id {
             let assistant = find_assistant(&manager.graphs, &manager.database, id).await?;
@@ -239,7 +230,7 @@ impl SearchCrons {
         let search = Search {
             fields: Some(&fields).filter(|it| !it.is_empty()),
             metadata: Some(&self.metadata).filter(|it| !it.is_empty()),
-            ..page.search(self.sort_field()?, self.sort_order)
+            ..page.search(sort_by, self.sort_order)
         };
         manager.database.search(&search).await
     }

@@ -11,11 +11,11 @@ use crate::langgraph::{
     access::Access,
     error::{ApiError, ApiResult},
     manager::Manager,
-    records::{THREAD_FIELDS, Thread, ThreadStatus},
+    records::{THREAD_FIELDS, THREAD_SORT_FIELDS, Thread, ThreadStatus},
     request::{
         body::{Body, or_default},
         config::Metadata,
-        page::{Page, SortOrder, check_fields, select},
+        page::{Page, SortOrder, check_fields, select, sort_field},
     },
     storage::Search,
 };
@@ -37,8 +37,7 @@ struct SearchThreads {
     status: Option<ThreadStatus>,
     limit: Option<usize>,
     offset: Option<usize>,
-    #[serde(default, deserialize_with = "or_default")]
-    sort_by: SortBy,
+    sort_by: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     sort_order: SortOrder,
     #[serde(default, deserialize_with = "or_default")]
@@ -64,33 +63,11 @@ impl Exclusions {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum SortBy {
-    ThreadId,
-    Status,
-    CreatedAt,
-    #[default]
-    UpdatedAt,
-    StateUpdatedAt,
-}
-
-impl SortBy {
-    fn field(self) -> &'static str {
-        match self {
-            Self::ThreadId => "thread_id",
-            Self::Status => "status",
-            Self::CreatedAt => "created_at",
-            Self::UpdatedAt => "updated_at",
-            Self::StateUpdatedAt => "state_updated_at",
-        }
-    }
-}
-
 impl SearchThreads {
     /// Returns the threads on a page, and the total number of matching threads.
     async fn find(&self, manager: &Manager, page: Page) -> ApiResult<(Vec<Thread>, usize)> {
         check_fields(&self.select, &THREAD_FIELDS)?;
+        let sort_by = sort_field(self.sort_by.as_deref(), &THREAD_SORT_FIELDS, "updated_at")?;
         let excluded = self.exclude_metadata.as_ref().map(Exclusions::filters);
         // An empty filter would match every thread.
         if excluded.is_some_and(|it| it.is_empty() || it.iter().any(Map::is_empty)) {
@@ -104,7 +81,7 @@ impl SearchThreads {
             metadata: Some(&self.metadata).filter(|it| !it.is_empty()),
             excluded: excluded.unwrap_or_default(),
             values: Some(&self.values).filter(|it| !it.is_empty()),
-            ..page.search(self.sort_by.field(), self.sort_order)
+            ..page.search(sort_by, self.sort_order)
         };
         manager.database.search(&search).await
     }

@@ -2,9 +2,8 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use app_support::args::dollars;
+use app_support::{args::dollars, server::ServerArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum, builder::PossibleValuesParser};
-use graph_server::http::KeyHash;
 use llm::Money;
 use reflexion_graph::{executor::BACKENDS, language::LANGUAGES, models::RunBudget};
 
@@ -279,21 +278,8 @@ pub(crate) struct ServeArgs {
     /// Run up to N jobs at the same time; others wait in a queue
     #[arg(long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) max_jobs: u16,
-    /// Allow up to N concurrent event streams
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub(crate) max_streams: usize,
-    /// Allow N requests per minute from one address
-    #[arg(long, value_name = "N", default_value_t = 1200)]
-    pub(crate) rate: u32,
-    /// Accept the API key with this hash, for example sha256:…; can be repeated
-    #[arg(long, value_name = "HASH")]
-    pub(crate) key_hash: Vec<KeyHash>,
-    /// Accept requests for this host name, besides localhost and the server's addresses; can be repeated
-    #[arg(long, value_name = "NAME")]
-    pub(crate) host: Vec<String>,
-    /// Give running jobs SECONDS to finish at shutdown; unfinished ones resume at the next start
-    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
-    pub(crate) grace: u64,
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
 }
 
 #[derive(Debug, Args)]

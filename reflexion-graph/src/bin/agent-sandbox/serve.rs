@@ -1,12 +1,9 @@
 //! The command `serve`.
 
-use std::{env, time::Duration};
+use std::time::Duration;
 
 use app_support::program::StopSignals;
-use graph_server::{
-    Capacity,
-    http::{Guard, KeyHash},
-};
+use graph_server::Capacity;
 use reflexion_graph::serve::{self, Options};
 use tokio::net::TcpListener;
 
@@ -25,7 +22,7 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<CommandStatus, CliError> {
     let (choice, sandbox) =
         (setup::model_choice(&args.model)?, setup::sandbox_config(&args.sandbox));
     let budget = args.model.budget.to_run_budget();
-    let guard = guard(args)?;
+    let guard = args.server.guard(API_KEY)?;
     if !guard.may_listen_on(args.address) {
         return Err(CliError::NoKey(args.address));
     }
@@ -48,14 +45,14 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<CommandStatus, CliError> {
         max_attempts: args.attempts.max_attempts,
         budget,
         capacity: Capacity { concurrent: args.max_jobs.into(), queued: QUEUED },
-        streams: args.max_streams,
+        streams: args.server.max_streams,
         guard,
     };
     let (service, langgraph, router) = serve::open(options).await?;
     eprintln!(
         "Serving at http://{address}. Press Ctrl-C to stop; unfinished jobs resume at the next start."
     );
-    let grace = Duration::from_secs(args.grace);
+    let grace = Duration::from_secs(args.server.grace);
     let shutdown = async move {
         signals.next().await;
         service.shut_down(grace).await;
@@ -65,12 +62,4 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<CommandStatus, CliError> {
     executor.close().await;
     served.map_err(error)?;
     Ok(CommandStatus::Done)
-}
-
-fn guard(args: &ServeArgs) -> Result<Guard, CliError> {
-    let from_environment = env::var(API_KEY).ok().filter(|it| !it.trim().is_empty());
-    let from_environment = from_environment.map(|it| KeyHash::of_checked(it.trim())).transpose()?;
-    let keys = args.key_hash.iter().copied().chain(from_environment);
-    let guard = keys.fold(Guard::new().rate_limit(args.rate), Guard::key);
-    Ok(args.host.iter().cloned().fold(guard, Guard::host))
 }

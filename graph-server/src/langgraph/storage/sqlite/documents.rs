@@ -224,14 +224,8 @@ impl Documents for SqliteDocuments {
         let mut statement = connection.prepare_cached(&format!(
             "DELETE FROM documents WHERE kind = ?4 AND id = ?5 AND {INCLUDED}"
         ))?;
-        let deleted = statement.execute(params![
-            filter.owner,
-            filter.shared,
-            metadata_of(filter),
-            kind,
-            id
-        ])?;
-        Ok(deleted > 0)
+        let selected = params![filter.owner, filter.shared, metadata_of(filter), kind, id];
+        Ok(statement.execute(selected)? > 0)
     }
 
     async fn delete_children(&self, kind: &str, parent: &str, filter: Filter<'_>) -> ApiResult<()> {
@@ -239,13 +233,8 @@ impl Documents for SqliteDocuments {
         let mut statement = connection.prepare_cached(&format!(
             "DELETE FROM documents WHERE kind = ?4 AND parent = ?5 AND {INCLUDED}"
         ))?;
-        statement.execute(params![
-            filter.owner,
-            filter.shared,
-            metadata_of(filter),
-            kind,
-            parent
-        ])?;
+        let selected = params![filter.owner, filter.shared, metadata_of(filter), kind, parent];
+        statement.execute(selected)?;
         Ok(())
     }
 
