@@ -1,4 +1,4 @@
-//! Tests that the conformance suite (crate `checkpoint-testkit`) does not cover: messages, typed values and clones.
+//! Tests that the conformance suite (crate `checkpoint-testkit`) does not cover: messages and typed values.
 
 use std::sync::Arc;
 
