@@ -18,7 +18,7 @@ pub(crate) fn answer(request: &Request) -> Reply {
         Reply::from(json!({ "findings": (known + 1..=8).map(finding).collect::<Vec<_>>() }))
     } else if prompt.contains("State one ") {
         let known = prompt.matches("Observation ").count();
-        let other = (1..=3).nth(known).map(finding);
+        let other = (1..=8).nth(known).map(finding);
         Reply::from(other.unwrap_or_else(|| json!({ "claim": "" })))
     } else if prompt.contains("strategic moves") {
         Reply::from(json!({ "moves": [a_move()] }))
