@@ -1,15 +1,13 @@
-//! A whole run with a real model of half a billion parameters. The model makes many mistakes, so the run may be
-//! incomplete, but it must end with findings and with a report.
+//! A whole run with a real model of half a billion parameters on llama.cpp's server. The model makes many mistakes, so
+//! the run may be incomplete, but it must end with findings and with a report that names what is missing.
 //!
-//! The run takes a long time, so it needs `GRAPH_NIGHTLY=1` and the model of `cargo xtask model`, or
-//! `GRAPH_LOCAL_MODEL` with the path of a GGUF file:
+//! The test takes up to half an hour on two cores, so it runs only with `GRAPH_NIGHTLY=1`. It needs llama.cpp's server,
+//! which `cargo xtask test` installs, and the model of `cargo xtask model`; `GRAPH_LOCAL_MODEL` is the path of another
+//! GGUF file:
 //!
 //! ```sh
-//! GRAPH_LOCAL_MODEL=$(cargo xtask model | tail -1) \
-//!     cargo test --release -p consulting-graph --features local --test small_model -- --nocapture
+//! GRAPH_NIGHTLY=1 cargo test --release -p consulting-graph --test small_model
 //! ```
-#![cfg(feature = "local")]
-#![expect(clippy::print_stdout, reason = "prints how many answers were usable")]
 #![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
 use std::{
@@ -17,20 +15,25 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::Command,
+    time::Instant,
 };
 
 use consulting_graph::config::DEFAULT;
-use llm::{RecordMode, Recording, Request, Response, read_json_as};
-use test_support::{is_nightly, peers};
+use llm::{Finish, RecordMode, Recording, Request, Response, Usage, read_json_as};
+use serde_json::Value;
+use test_support::{
+    is_nightly,
+    llama::{self, Llama},
+    peers, report_measured, report_nightly_only,
+    server::Server,
+};
+
+/// Context window of the server in tokens. The documents do not fit into it.
+const CONTEXT: u32 = 4096;
 
 /// Maximum number of tokens of an answer, by group.
-const MAX_TOKENS: [(&str, u32); 5] = [
-    ("default", 256),
-    ("synthesizers", 384),
-    ("inferences", 768),
-    ("analysts", 1024),
-    ("scoring", 256),
-];
+const MAX_TOKENS: [(&str, u32); 4] =
+    [("default", 256), ("inferences", 768), ("analysts", 1024), ("scoring", 256)];
 
 /// Texts that identify a request after an unusable answer.
 const SECOND_REQUESTS: [&str; 4] = [
@@ -38,15 +41,50 @@ const SECOND_REQUESTS: [&str; 4] = [
     "State one ",
 ];
 
-/// Returns the path of the model, or `None` if no model is requested.
-fn model() -> Option<PathBuf> {
-    if let Some(path) = env::var_os("GRAPH_LOCAL_MODEL") {
-        return Some(path.into());
+#[test]
+fn a_small_model_ends_with_findings_and_a_report() {
+    if !is_nightly() {
+        report_nightly_only("a run with a real model takes up to half an hour");
+        return;
     }
-    is_nightly().then(|| peers::dir().join("models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"))
+    let server = Server::start(&llama().command());
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("small.toml"), config()).unwrap();
+    let options = "run NVDA --config small.toml --as-of 2026-11-15 --out run --sandbox in-process --isolation off \
+                   --first-byte-timeout 7200 --idle-timeout 7200 --call-timeout 14400 \
+                   --provider openai-compatible --model qwen2.5-coder-0.5b";
+    let start = Instant::now();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_consulting"));
+    command.args(options.split_whitespace()).current_dir(dir.path());
+    command.env("OPENAI_COMPATIBLE_BASE_URL", format!("{}/v1", server.url));
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    report_measured(&format!("the run took {} s", start.elapsed().as_secs()));
+    let run = dir.path().join("run");
+    report_answers(&run);
+    // The run is complete, or it has a report that says what is missing.
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 4)), "{code:?}\n{errors}\n{}", server.log());
+    check_report(&run, code == Some(0));
+    for (file, id) in [("F1.md", "F1-01"), ("F2.md", "F2-01")] {
+        let text = fs::read_to_string(run.join(file)).unwrap();
+        assert!(text.contains(id), "{file}:\n{text}");
+    }
 }
 
-/// Returns the configuration of a run with one analyst, one move and one round, for a small context window.
+/// Returns the server with the model.
+fn llama() -> Llama {
+    let folder = peers::dir().join(llama::FOLDER);
+    assert!(folder.is_dir(), "{} is missing; `cargo xtask test` installs it", folder.display());
+    let model = env::var_os("GRAPH_LOCAL_MODEL").map_or_else(
+        || peers::dir().join("models/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf"),
+        PathBuf::from,
+    );
+    assert!(model.is_file(), "{} is missing; `cargo xtask model` downloads it", model.display());
+    Llama { model, context: CONTEXT, threads: 2, ..Llama::new(&folder) }
+}
+
+/// Returns the configuration of a run with one analyst, one move and one round.
 fn config() -> String {
     let mut config: toml::Table = DEFAULT.parse().unwrap();
     config["rounds"] = 1.into();
@@ -55,14 +93,12 @@ fn config() -> String {
     for (group, tokens) in MAX_TOKENS {
         config["models"][group]["max_tokens"] = tokens.into();
     }
-    let default = config["models"]["default"].as_table_mut().unwrap();
-    default.insert("context_tokens".to_owned(), 4096.into());
     config.to_string()
 }
 
-/// Prints by which method the answers to each kind of request can be parsed, and how many requests followed an unusable
-/// answer. Texts, such as the turns of a debate, need not be parsed.
-fn print_shares(run: &Path) {
+/// Prints the number of tokens, and by which method the answers to each kind of request can be parsed. Texts, such as the
+/// turns of a debate, need not be parsed.
+fn report_answers(run: &Path) {
     let recording = Recording::open(run.join("calls.jsonl"), RecordMode::Replay).unwrap();
     let calls: Vec<(Request, Response)> = recording.answered_calls().collect();
     let mut shares: BTreeMap<(&str, String), usize> = BTreeMap::new();
@@ -79,40 +115,32 @@ fn print_shares(run: &Path) {
     }
     for ((kind, method), n) in &shares {
         let percent = 100 * n / calls.len();
-        println!("{n:>4} answers, {percent:>3} %: {kind}, {method}");
+        report_measured(&format!("{n} answers, {percent} %: {kind}, {method}"));
     }
     let is_second = |(request, _): &&(Request, Response)| {
         let text = serde_json::to_string(request).unwrap();
         SECOND_REQUESTS.iter().any(|it| text.contains(it))
     };
     let n_second = calls.iter().filter(is_second).count();
-    println!("{n_second} of {} requests followed an unusable answer", calls.len());
+    let n_cut = calls.iter().filter(|it| it.1.finish == Finish::Length).count();
+    let usage: Vec<Usage> = calls.iter().filter_map(|it| it.1.usage).collect();
+    let sum = |tokens: fn(&Usage) -> u64| usage.iter().map(tokens).sum::<u64>();
+    let [input, cached, output] = [sum(|it| it.input), sum(|it| it.cached), sum(|it| it.output)];
+    report_measured(&format!(
+        "{} answers, of which {n_second} followed an unusable answer and {n_cut} were cut off; \
+         {input} tokens in, of which {cached} cached, and {output} tokens out",
+        calls.len()
+    ));
 }
 
-#[test]
-fn a_small_model_ends_with_findings_and_a_report() {
-    let Some(model) = model() else {
-        println!("skipped; set GRAPH_NIGHTLY=1 or GRAPH_LOCAL_MODEL, see the top of this file");
-        return;
-    };
-    assert!(model.is_file(), "{} is missing; `cargo xtask model` downloads it", model.display());
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("small.toml"), config()).unwrap();
-    let options = "run NVDA --config small.toml --as-of 2026-11-15 --out run --sandbox in-process --isolation off \
-                   --first-byte-timeout 7200 --idle-timeout 7200 --call-timeout 14400 --provider local --model";
-    let mut command = Command::new(env!("CARGO_BIN_EXE_consulting"));
-    command.args(options.split_whitespace()).arg(&model).current_dir(dir.path());
-    let output = command.output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    println!("{}\n{errors}", String::from_utf8_lossy(&output.stdout));
-    let run = dir.path().join("run");
-    print_shares(&run);
-    // The run is complete, or it has a report that says what is missing.
-    assert!(matches!(output.status.code(), Some(0 | 4)), "{:?}\n{errors}", output.status);
+/// Checks that the report names the model, and that it says first what is missing if the run is incomplete.
+fn check_report(run: &Path, is_complete: bool) {
     let report = fs::read_to_string(run.join("report.md")).unwrap();
-    assert!(report.contains("qwen") || env::var_os("GRAPH_LOCAL_MODEL").is_some(), "{report}");
-    for (file, id) in [("F1.md", "F1-01"), ("F2.md", "F2-01")] {
-        let text = fs::read_to_string(run.join(file)).unwrap();
-        assert!(text.contains(id), "{file}:\n{text}");
-    }
+    assert!(report.contains("openai-compatible/qwen2.5-coder-0.5b"), "{report}");
+    let start = report.split("## Answer").next().unwrap();
+    let failures: Value =
+        serde_json::from_str(&fs::read_to_string(run.join("report.json")).unwrap()).unwrap();
+    let failures = failures["outcome"]["failures"].as_array().map_or(0, Vec::len);
+    assert_eq!(start.contains("Incomplete: "), !is_complete, "{report}");
+    assert!(is_complete || failures > 0, "{report}");
 }

@@ -30,14 +30,14 @@ const HELP: &str = "\
 Usage: cargo xtask COMMAND
 
   test [--nightly]      Run all CI checks. Installs missing test dependencies where permitted.
-                        --nightly: Also run long property tests, kill tests and local-model tests
+                        --nightly: Also run long property tests, kill tests and tests with a small real model
   run-tests [ARGS...]   Run the test programs only, two at a time; ARGS are passed to `cargo test`
   lint                  Check formatting, clippy lints and documentation
   bench [ARGS...]       Run the benchmarks; ARGS are passed to the benchmark program
   callgrind [--bless]   Count instructions and compare them with benches/callgrind.txt
                         --bless: Overwrite that file with the new counts
   book                  Render the book and fail on warnings; the first run installs mdBook
-  model [NAME]          Download a small model for the local-model tests and print its path
+  model [NAME]          Download a small real model for the nightly tests and print its path
   guest-image           Build the guest agents, kernel and images for micro VMs (requires Debian's apt)
   web                   Build the pages of `consulting serve`, `agent-sandbox serve` and the studio (requires Node)
   help                  Print this text

@@ -25,7 +25,7 @@ enum Packages {
     Parts(&'static str, u32, &'static str),
 }
 
-/// All known models. The first one is the default; the local-model tests use it.
+/// All known models. The first one is the default; the tests with a small real model use it.
 const MODELS: [Model; 3] = [
     Model {
         name: "qwen2.5-coder-0.5b-instruct-q4_k_m",
@@ -112,7 +112,7 @@ impl Packages {
     }
 }
 
-/// Returns the directory in which the tests (`llm/tests/local`) look for models.
+/// Returns the directory in which the tests (`llm/tests/local`, `consulting-graph/tests/small_model.rs`) look for models.
 fn models_dir() -> std::path::PathBuf {
     peers::dir().join("models")
 }

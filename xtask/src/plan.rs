@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Depth {
     Usual,
-    /// All tests, including long property tests, tests that kill processes, and tests with local models.
+    /// All tests, including long property tests, tests that kill processes, and tests with a small real model.
     Nightly,
 }
 

@@ -91,7 +91,7 @@ fn downloads(machine: &Machine, depth: Depth) -> Vec<Step> {
     steps.extend((!machine.cargo_deny).then(install_cargo_deny));
     steps.extend((!machine.mdbook).then(book::install));
     if depth == Depth::Nightly {
-        steps.push(Step::cargo("model for the local-model tests", "xtask model"));
+        steps.push(Step::cargo("model for the tests with a small real model", "xtask model"));
     }
     steps
 }
