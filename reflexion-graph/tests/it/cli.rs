@@ -202,8 +202,8 @@ async fn invalid_arguments_are_rejected_before_anything_starts() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("empty.toml"), "[[problem]]\nid = \"none\"\ntask = \" \"\n").unwrap();
     for (more, message) in [
-        ("bench --max-attempts 4294967295", "attempts must be from 1 to 10"),
-        ("bench --max-attempts 0", "attempts must be from 1 to 10"),
+        ("bench --max-attempts 4294967295", "but must be from 1 to 10"),
+        ("bench --max-attempts 0", "but must be from 1 to 10"),
         ("bench --timeout nan", "the timeout is NaN seconds, but must be from 0.1 to 60 seconds"),
         (
             "bench --memory 99999999999999999",
@@ -211,7 +211,7 @@ async fn invalid_arguments_are_rejected_before_anything_starts() {
         ),
         ("bench --problems empty.toml", "problem `none`: the task is empty"),
         ("serve --address 127.0.0.1:0 --timeout nan", "the timeout is NaN seconds, but must be"),
-        ("serve --address 127.0.0.1:0 --max-attempts 99", "attempts must be from 1 to 10"),
+        ("serve --address 127.0.0.1:0 --max-attempts 99", "but must be from 1 to 10"),
         ("serve --address 127.0.0.1:0 --memory 1", "the memory is 1 MiB, but must be from 64"),
         ("serve --address 127.0.0.1:0 --pool 1", "create one with: openssl rand"),
         ("run x --model gpt", "specify its provider with --provider"),
