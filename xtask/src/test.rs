@@ -113,11 +113,11 @@ fn other_checks(machine: &Machine, depth: Depth) -> Vec<Step> {
 }
 
 /// All features except the feature `local` of `llm`, which takes longer to build than everything else.
-const FEATURES: &str = "consulting-graph/cluster,draft-gate/sandbox,graph-agents/mcp,graph-agents/sandbox,\
-                        graph-cluster/http,graph-cluster/restate,graph-cluster/server,graph-core/schema,\
-                        graph-core/tracing,graph-server/postgres,graph-store/compression,graph-store/encryption,\
-                        graph-store/postgres,graph-tests/cluster,llm/testkit,reflexion-graph/docker,\
-                        sandbox-testkit/docker,sandbox-vm/docker";
+const FEATURES: &str = "app-support/server,consulting-graph/cluster,draft-gate/sandbox,graph-agents/mcp,\
+                        graph-agents/sandbox,graph-cluster/http,graph-cluster/restate,graph-cluster/server,\
+                        graph-core/schema,graph-core/tracing,graph-server/postgres,graph-store/compression,\
+                        graph-store/encryption,graph-store/postgres,graph-tests/cluster,llm/testkit,\
+                        reflexion-graph/docker,sandbox-testkit/docker,sandbox-vm/docker";
 
 /// Returns the step that builds the tests. All tests are built at once, because separate steps would enable different
 /// features and so build shared dependencies twice.

@@ -129,7 +129,7 @@ async fn stream_that_stalls_after_its_finish_reason_is_complete() {
     for wire in &WIRES {
         for then in [&[][..], &[Move::Close]] {
             let end = wire.stream.find("event: message_stop").or(wire.stream.find("data: [DONE]"));
-            let body = wire.stream[..end.unwrap_or(wire.stream.len())].as_bytes();
+            let body = &wire.stream.as_bytes()[..end.unwrap_or(wire.stream.len())];
             let head = wire.head("Transfer-Encoding: chunked");
             let chunk = format!("{:x}\r\n", body.len()).into_bytes();
             let mut moves = write([&head[..], &chunk, body, b"\r\n"].concat());
