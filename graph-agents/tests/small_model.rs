@@ -1,6 +1,5 @@
 //! An agent with a real small model on llama.cpp's server, which `cargo xtask test` installs. Without it, the test is
 //! skipped with a message.
-#![expect(clippy::unwrap_used, reason = "a failure fails the test")]
 
 use async_trait::async_trait;
 use graph_agents::{

@@ -221,7 +221,7 @@ test("zoom from layers to agents, a debate and its citations", { timeout: 1_800_
       assert.equal(await column(2).getByRole("article").count(), 2, "the critic and one answer in each conversation");
     });
   }
-  const opening = page.getByRole("region", { name: "Round 1", exact: true }).getByText("Critic to everybody");
+  const opening = page.getByRole("region", { name: "Round 1", exact: true }).getByText("Critic to all agents");
   await eventually(async () => assert.equal(await opening.count(), 1, "the opening is shown once"));
   await checkBoth(page, "debate");
   const citation = page

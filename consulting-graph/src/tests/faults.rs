@@ -180,8 +180,9 @@ impl Random {
     }
 }
 
-/// Checks random combinations of faults, for a random number of attempts: every fault with every kind of scope, and every
-/// variant with one scope, with a fixed seed; or 1,000 combinations with a new seed if `GRAPH_NIGHTLY` is set.
+/// Checks random combinations of faults, for a random number of attempts: every fault once and every kind of scope several
+/// times, with a fixed seed; or 1,000 combinations, of which each fault has every kind of scope, with a new seed if
+/// `GRAPH_NIGHTLY` is set.
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_survive_random_faults() {
     let nightly = is_nightly();
@@ -192,16 +193,11 @@ async fn runs_survive_random_faults() {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let clean = clean().await;
     let all = [&FAULTS[..], &VARIANTS[..]].concat();
-    let (whole_table, variants) = (FAULTS.len() * SCOPES, FAULTS.len()..all.len());
     let mut cases = Vec::new();
-    for case in 0..if nightly { 1000 } else { whole_table + variants.len() } {
-        let (fault, scope) = if nightly {
-            (case % all.len(), case / all.len() % SCOPES)
-        } else if case < whole_table {
-            (case % FAULTS.len(), case / FAULTS.len())
-        } else {
-            (variants.start + case - whole_table, case % SCOPES)
-        };
+    for case in 0..if nightly { 1000 } else { all.len() } {
+        // Each round through the faults gives each of them the next kind of scope.
+        let (fault, round) = (case % all.len(), case / all.len());
+        let scope = (fault + round) % SCOPES;
         let mut injections = vec![random.injection(all[fault], scope)];
         if random.below(3) == 0 {
             let (fault, scope) = (random.below(all.len()), random.below(SCOPES));

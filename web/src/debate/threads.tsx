@@ -126,7 +126,7 @@ function Round({ run, report, debate, round, threads, fresh }: RoundProps): Reac
       <TurnView
         key={role}
         turn={turn}
-        speaker={critic ? `${run.config.critic.name}${turn === shared ? " to everybody" : ""}` : `${name} (${maker})`}
+        speaker={critic ? `${run.config.critic.name}${turn === shared ? " to all agents" : ""}` : `${name} (${maker})`}
         color={critic ? "var(--critic)" : color}
         fresh={fresh}
         flags={report?.flags.filter((it) => it.place.document === move && it.place.part === part) ?? []}

@@ -54,7 +54,7 @@ export function TopSummary({ run, report }: { run: Run; report: Report }): React
           ))}
         </ol>
         <p className="mt-2 border-t border-line pt-2 text-[13px] text-dim">
-          How sure: <span className="text-ink">{robustness.verdict}</span>
+          Confidence: <span className="text-ink">{robustness.verdict}</span>
         </p>
       </div>
       <figure>

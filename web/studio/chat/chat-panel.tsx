@@ -72,7 +72,7 @@ export function ChatPanel({ view, selected, isHead, isBusy, onStart }: Props): R
           className="flex-1"
           rows={2}
           value={text}
-          placeholder="Enter sends, Shift Enter starts a new line"
+          placeholder="Press Enter to send, Shift+Enter for a new line"
           onChange={(event) => setText(event.target.value)}
           onKeyDown={onKey}
         />

@@ -58,7 +58,7 @@ function FieldControl({ field, text, invalid, onChange }: ControlProps): ReactEl
     case "texts":
       return area(hint ?? "One item per line", 3, false);
     case "messages":
-      return area(hint ?? "Sent as a message of a person", 3, false);
+      return area(hint ?? "Sent as a user message", 3, false);
     case "json":
       return area(hint ?? "JSON", 3, true);
     case "number":

@@ -1,6 +1,6 @@
 /** Loads a thread and follows its newest run. */
 
-import { useCallback, useEffect, useEffectEvent, useMemo, useState } from "react";
+import { useCallback, useEffect, useEffectEvent, useMemo, useRef, useState } from "react";
 
 import { ApiError } from "@/lib/http";
 import { useVisible } from "@/lib/use-visible";
@@ -53,19 +53,23 @@ export function useThread(id: string | null): UseThread {
   const [ended, setEnded] = useState<string | null>(null);
   const visible = useVisible();
   const refresh = useCallback(() => setCount((it) => it + 1), []);
+  const isLoading = useRef(false);
 
   const data = loaded?.id === id ? (loaded?.data ?? null) : null;
   useEffect(() => {
     if (id === null) return;
     const stop = new AbortController();
+    isLoading.current = true;
     load(id, stop.signal).then(
       (data) => {
         if (stop.signal.aborted) return;
+        isLoading.current = false;
         setLoaded({ id, data });
         setError(null);
       },
       (error: unknown) => {
         if (stop.signal.aborted) return;
+        isLoading.current = false;
         setError({ id, error });
         if (error instanceof ApiError && (error.status === 0 || error.status >= 500)) setTimeout(refresh, POLL_MS);
       },
@@ -109,6 +113,8 @@ export function useThread(id: string | null): UseThread {
     if (id === null || updated === null || !visible || isStreaming) return;
     const stop = new AbortController();
     const timer = setInterval(() => {
+      // A new load would abort a slow one.
+      if (isLoading.current) return;
       api.thread(id, stop.signal).then(
         // A run whose stream has ended may still have been active when the thread was loaded.
         (it) => (isActive || it.updated_at !== updated) && refresh(),

@@ -90,7 +90,8 @@ impl Drop for UnstoredRun<'_> {
 /// Fails if a run cannot be created on a thread.
 fn check_admission(run: &Run, entry: &ThreadEntry) -> ApiResult<()> {
     check_not_reserved(run.thread_id, entry)?;
-    let is_busy = entry.active.iter().any(|it| it.due);
+    // A client may have seen the end of a run that is about to leave the queue. The new run waits for it there.
+    let is_busy = entry.active.iter().any(|it| it.due && !it.has_ended);
     if is_busy && run.multitask_strategy == MultitaskStrategy::Reject {
         let detail = "the thread already has an active run; wait for it, cancel it or choose another \
                       `multitask_strategy`";
@@ -121,17 +122,54 @@ fn cancellation_of_others(run: &Run) -> Option<Cancellation> {
     Some(Cancellation::new(action, reason))
 }
 
-#[cfg(all(test, feature = "postgres"))]
+#[cfg(test)]
 mod tests {
-    use std::{future::poll_fn, task::Poll};
+    use axum::{http::StatusCode, response::IntoResponse};
 
     use crate::langgraph::{
-        manager::test_records::{manager_with, new_run, new_thread},
-        storage,
+        manager::test_records::{claim_next, manager_with, new_run, new_thread},
+        records::RunStatus,
+        request::run::MultitaskStrategy,
+        storage::{self, Storage},
     };
 
+    async fn a_run_follows_a_run_that_has_ended(storage: Storage) {
+        let manager = manager_with(storage);
+        let thread = new_thread();
+        let mut first = new_run(thread.thread_id);
+        let mut second = new_run(thread.thread_id);
+        second.multitask_strategy = MultitaskStrategy::Reject;
+        manager.create(&first, thread.clone()).await.unwrap();
+        let claim = claim_next(&manager).await;
+        let rejected = manager.create(&second, thread.clone()).await.unwrap_err();
+        assert_eq!(rejected.into_response().status(), StatusCode::CONFLICT);
+
+        first.status = RunStatus::Success;
+        assert!(manager.put_ended(&claim, &first, None).await.unwrap());
+        manager.create(&second, thread).await.unwrap();
+        manager.execute(claim).await;
+        assert_eq!(claim_next(&manager).await.run, second.run_id);
+    }
+
+    #[tokio::test]
+    async fn a_run_follows_a_run_whose_end_is_stored() {
+        let dir = tempfile::tempdir().unwrap();
+        let storage = storage::open(&dir.path().join("server.sqlite")).unwrap();
+        a_run_follows_a_run_that_has_ended(storage).await;
+    }
+
+    #[cfg(feature = "postgres")]
+    #[tokio::test]
+    async fn a_run_follows_a_run_whose_end_is_stored_in_postgres() {
+        let Some(url) = graph_tests::postgres::fresh_database() else { return };
+        a_run_follows_a_run_that_has_ended(storage::connect(&url).await.unwrap()).await;
+    }
+
+    #[cfg(feature = "postgres")]
     #[tokio::test]
     async fn a_run_whose_client_disconnects_before_it_is_stored_is_not_in_memory() {
+        use std::{future::poll_fn, task::Poll};
+
         let Some(url) = graph_tests::postgres::fresh_database() else { return };
         let manager = manager_with(storage::connect(&url).await.unwrap());
         let thread = new_thread();

@@ -20,6 +20,8 @@ pub(in crate::langgraph) struct ActiveRun {
     pub(in crate::langgraph) started: bool,
     /// Whether the start time of the run has been reached.
     pub(in crate::langgraph) due: bool,
+    /// Whether the end of the run is stored. The run leaves the queue when its thread is updated.
+    pub(in crate::langgraph) has_ended: bool,
 }
 
 /// A thread while it is locked for a change.

@@ -28,8 +28,11 @@ const RESERVATION_SECONDS: f64 = 60.0;
 const MIN_WAIT: Duration = Duration::from_millis(50);
 
 /// Columns of an active run. In a transaction, `now()` would be the time before the thread was locked.
-const ACTIVE: &str =
-    "run, thread, owner, holder IS NOT NULL AND NOT ending, start_at <= statement_timestamp()";
+const ACTIVE: &str = "
+    run, thread, owner, holder IS NOT NULL AND NOT ending, start_at <= statement_timestamp(),
+    EXISTS (
+        SELECT FROM graph_server.document
+        WHERE kind = 'run' AND id = queue.run AND status NOT IN ('pending', 'running'))";
 
 #[async_trait]
 impl RunQueue for PostgresStorage {
@@ -302,6 +305,7 @@ fn active_run(row: &PgRow) -> ApiResult<ActiveRun> {
         owner: row.try_get(2)?,
         started: row.try_get(3)?,
         due: row.try_get(4)?,
+        has_ended: row.try_get(5)?,
     })
 }
 

@@ -27,6 +27,9 @@ use crate::langgraph::{
     time::time_until,
 };
 
+/// Statuses of runs that have not ended, in the order in which such runs are restored.
+const ACTIVE: [&str; 2] = ["running", "pending"];
+
 #[derive(Debug)]
 pub(super) struct SqliteQueue {
     documents: SqliteDocuments,
@@ -56,12 +59,22 @@ struct Entry {
     claimed: bool,
     /// Whether the run is ended without being executed. The next run of the thread need not wait for it.
     ending: bool,
+    /// Whether the end of the run is stored.
+    has_ended: bool,
     cancellation: Option<Cancellation>,
 }
 
 impl Entry {
     fn new(run: Uuid, thread: Uuid, owner: Option<String>) -> Self {
-        Self { run, thread, owner, claimed: false, ending: false, cancellation: None }
+        Self {
+            run,
+            thread,
+            owner,
+            claimed: false,
+            ending: false,
+            has_ended: false,
+            cancellation: None,
+        }
     }
 
     fn claim(&mut self) -> Claim {
@@ -99,6 +112,7 @@ impl Entries {
             owner: it.owner.clone(),
             started: it.claimed && !it.ending,
             due: *start <= now,
+            has_ended: it.has_ended,
         });
         active.collect()
     }
@@ -144,7 +158,7 @@ impl SqliteQueue {
         let mut entries = Entries::default();
         cancellations::open(&documents.lock())?;
         events::open(&documents.lock())?;
-        for status in ["running", "pending"] {
+        for status in ACTIVE {
             let connection = documents.lock();
             let mut statement = connection.prepare(
                 "SELECT data, owner, action, reason FROM documents \
@@ -256,13 +270,17 @@ impl RunQueue for SqliteQueue {
         Ok(CancelOutcome::Claimed(entry.claim()))
     }
 
-    async fn put_run(&self, _: &Claim, run: Row, webhook: Option<Row>) -> ApiResult<bool> {
+    async fn put_run(&self, claim: &Claim, run: Row, webhook: Option<Row>) -> ApiResult<bool> {
+        let mut entries = self.lock();
         let mut connection = self.documents.lock();
         let transaction = connection.transaction()?;
+        let has_ended = !run.status.as_deref().is_some_and(|it| ACTIVE.contains(&it));
         for row in [Some(run), webhook].iter().flatten() {
             put(&transaction, row, Filter::default())?;
         }
         transaction.commit()?;
+        let stored = entries.runs.values_mut().find(|it| it.run == claim.run);
+        stored.into_iter().for_each(|it| it.has_ended = has_ended);
         Ok(true)
     }
 
