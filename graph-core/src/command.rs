@@ -52,7 +52,7 @@ pub use crate::goto::{Goto, Gotos};
 /// async fn billing(_: &Ticket) {}
 /// ```
 ///
-/// `P` is the route of commands to the graph that contains the node's graph: see [`parent`](Self::parent).
+/// `P` is the route type of a command to the parent graph: see [`parent`](Self::parent).
 pub struct Command<S: State, R = NoRoute, P = NoRoute> {
     update: Option<S::Update>,
     route: Option<R>,

@@ -85,7 +85,7 @@ pub enum CheckpointError {
 impl fmt::Debug for CheckpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let cause = match self {
-            // The message already contains the storage's error.
+            // The message already contains the storage error, so the causes start at the source of that error.
             Self::Storage(error) => error.source(),
             error => std::error::Error::source(error),
         };

@@ -117,8 +117,9 @@ pub enum TaskEvent {
         writes: Vec<FieldWrite>,
         /// Targets of the command.
         gotos: Vec<GotoRecord>,
-        /// Ids of the interrupts that were pending when the run started, if the command has one answer without an
-        /// interrupt id. They show whether a repetition of the run still has to use the answer.
+        /// Ids of the interrupts that were pending when the run started. Recorded only if the command contains a single
+        /// answer without an interrupt id. A repetition of the run needs the ids to determine whether that answer was
+        /// used.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pending: Option<Vec<String>>,
     },

@@ -339,7 +339,8 @@ async fn run_queue(
             }
         };
         if n_ops == 0 {
-            // The fields of the lease are dropped in order: first the lease, then the channel that reports it.
+            // The fields of the lease are dropped in order: first the lease, then the channel whose closing reports
+            // that the lease was released.
             drop(held);
             return;
         }

@@ -55,14 +55,14 @@ pub struct RouteTarget {
 /// The targets that the return type of a node declares. A list is `None` if its targets are only known at run time.
 #[derive(Clone, Debug)]
 pub struct DeclaredTargets {
-    /// Nodes of the node's own graph.
+    /// Targets in the node's own graph.
     pub own: Option<Vec<RouteTarget>>,
-    /// Nodes of the graph that contains the node's graph as a subgraph.
+    /// Targets in the parent graph, in which the node's graph is a subgraph.
     pub parent: Option<Vec<RouteTarget>>,
 }
 
 impl DeclaredTargets {
-    /// Returns the targets of two functions, one of which produces the output of a node.
+    /// Combines the targets of a node and of its error handler, whose output replaces that of the node.
     pub(crate) fn union(self, other: Self) -> Self {
         let union = |a: Option<Vec<_>>, b: Option<Vec<_>>| Some([a?, b?].concat());
         Self { own: union(self.own, other.own), parent: union(self.parent, other.parent) }

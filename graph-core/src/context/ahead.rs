@@ -16,8 +16,8 @@ use crate::{
 /// The checkpoint that tasks of an eager graph store their records under.
 ///
 /// A task that runs ahead outlives the commits of earlier steps, so its context cannot contain the checkpoint. While a
-/// checkpoint is being stored, records are stored under both checkpoints, because a crash may leave either of them as
-/// the newest one.
+/// checkpoint is being stored, records are stored both under it and under the previous checkpoint, because either of
+/// them may be the newest one after a crash.
 #[derive(Debug)]
 pub(crate) struct RecordTarget(Mutex<(CheckpointId, Option<CheckpointId>)>);
 
@@ -43,7 +43,7 @@ impl RecordTarget {
 
 /// The state of a task that started before its step.
 pub(crate) struct AheadContext {
-    /// Events that are held back until the step starts. `None` from then on.
+    /// Events that are held back until the step starts. `None` once it has started.
     events: Mutex<Option<Vec<(EventOrigin, EventKind)>>>,
     reached: watch::Sender<bool>,
     calls: watch::Sender<WaitingCalls>,

@@ -80,7 +80,7 @@ pub(crate) struct Scope {
     pub(crate) subgraph_start: Option<Arc<SubgraphStart>>,
     /// The checkpoint of the tasks' records, if the graph is eager.
     pub(crate) record_target: Option<RecordTarget>,
-    /// The process of the run, if a task of this graph runs in another one.
+    /// The connection to the process that executes the run, if this process executes only one of its tasks.
     pub(crate) host: Option<Arc<HostLink>>,
 }
 
@@ -382,7 +382,7 @@ impl TaskContext {
         }
     }
 
-    /// Returns the path of a subgraph that this task runs, with which the paths of the subgraph's tasks start.
+    /// Returns the path of a subgraph that this task runs. It is the prefix of the paths of the subgraph's tasks.
     pub(crate) fn subgraph_path(&self, namespace: &str) -> String {
         // A node may run several subgraphs. All but the first have a number at the end of their namespace.
         match namespace.rsplit_once('|') {

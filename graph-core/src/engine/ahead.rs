@@ -93,7 +93,7 @@ impl Ahead {
         self.pool.has_capacity()
     }
 
-    /// Returns whether a task has ended that [`next`](Self::next) has not returned.
+    /// Returns whether a task has ended but has not been returned by [`next`](Self::next) yet.
     pub(super) fn has_ended(&self) -> bool {
         !self.running.is_empty() && !self.pool.must_wait()
     }

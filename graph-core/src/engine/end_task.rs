@@ -59,7 +59,7 @@ impl Engine {
         Ok(TaskOutput { targets: stored_targets(&self.graph, gotos), routed: true, ..output })
     }
 
-    /// Stores how a task ended and records it, unless its routers still have to be called.
+    /// Stores how a task ended. Also records the end of the task, unless its routers still have to be called.
     pub(super) async fn end_task(
         &mut self,
         task: &mut StepTask,

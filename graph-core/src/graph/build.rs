@@ -273,15 +273,15 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
 
     /// Lets branches that do not use each other's fields run ahead of each other.
     ///
-    /// By default, the tasks of a step start when all tasks of the step before are done. In an eager graph, a task starts
-    /// as soon as the tasks that lead to it are done and no unfinished task can still write a field that it reads. Steps
-    /// are committed in order, so the result and the checkpoints of a run do not change.
+    /// By default, the tasks of a step start when all tasks of the previous step are done. In an eager graph, a task
+    /// starts as soon as the tasks that lead to it are done and no unfinished task can still write a field that it
+    /// reads. Steps are committed in order, so the result and the checkpoints of a run do not change.
     ///
-    /// Nodes run ahead if they declare their fields with [`NodeExt::reads`](crate::NodeExt::reads), or if they take only
-    /// a payload and have no branches. Unfinished tasks hold them back less if their nodes declare
-    /// [`NodeExt::writes`](crate::NodeExt::writes). A node that writes a field that it does not declare fails.
+    /// Nodes run ahead if they declare their fields with [`NodeExt::reads`](crate::NodeExt::reads), or if they take
+    /// only a payload and have no branches. An unfinished task delays fewer nodes if its own node declares its writes
+    /// with [`NodeExt::writes`](crate::NodeExt::writes). A node fails if it writes a field that it does not declare.
     ///
-    /// A task that runs ahead has its external effects even if an earlier step then fails.
+    /// The external effects of a task that ran ahead are not undone if an earlier step fails.
     ///
     /// ```
     /// use graph_core::{END, NodeExt, START, State, StateGraph};

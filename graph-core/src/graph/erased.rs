@@ -72,7 +72,8 @@ pub(crate) struct NodeEntry {
     pub(crate) reads: Option<Arc<Vec<String>>>,
     /// The part of the state that the routers of the node see, or `None` if they see all of it.
     pub(crate) view: Option<FieldView>,
-    /// Whether the engine limits the node itself to this part, too. The function of a view does not need it.
+    /// Whether the engine also hides the other fields from the node's function. False if the state type of the function
+    /// already hides them.
     pub(crate) limits_node_to_view: bool,
     /// The targets of the node's commands.
     pub(crate) targets: DeclaredTargets,

@@ -111,7 +111,8 @@ fn rename_node(checkpoint: &mut Checkpoint, old: &str, new: &str) {
         if let TaskEvent::Interrupted { interrupts } = &mut record.event {
             let old_namespace = nested_namespace(namespace, &format!("{old}:{}", record.task));
             let new_namespace = nested_namespace(namespace, &format!("{new}:{id}"));
-            // The id of an interrupt is derived from its namespace. Interrupts of subgraphs are raised again.
+            // The id of an interrupt is derived from its namespace, so both change. Only interrupts that the node
+            // itself raised are renamed; those of subgraphs are raised again.
             for interrupt in interrupts.iter_mut().filter(|it| it.namespace == old_namespace) {
                 let earlier = answered.get(&record.task).copied().unwrap_or(0);
                 interrupt.id = interrupt_id(&new_namespace, earlier);

@@ -135,11 +135,12 @@ impl RunOptions {
     /// applied again, and the thread continues instead. A caller that does not know whether its last call reached the
     /// thread can therefore repeat it, even from another process.
     ///
-    /// A repeated command is not applied again either, and its answer does not answer another interrupt, until the run has
-    /// stored a checkpoint. After that, pass [`Input::proceed`](crate::Input::proceed) instead of the command, or use
-    /// [`Thread::start_or_resume`](crate::Thread::start_or_resume). At one checkpoint, a different answer with the same run
-    /// id is treated as a repetition, and ignored if the first one has been used. If the first call was made
-    /// [at](crate::Thread::at) the newest checkpoint, its repetition continues the thread instead of travelling in time.
+    /// Until the run has stored a checkpoint, a repeated command is not applied again either, and its answer does not
+    /// answer another interrupt. After that, pass [`Input::proceed`](crate::Input::proceed) instead of the command, or
+    /// use [`Thread::start_or_resume`](crate::Thread::start_or_resume). At one checkpoint, a different answer with the
+    /// same run id is treated as a repetition, and ignored if the first one has been used. If the first call was made
+    /// [at](crate::Thread::at) the newest checkpoint, its repetition continues the thread instead of travelling in
+    /// time.
     ///
     /// A repeated answer that was first sent while no interrupt was pending is used only if no task of the step has
     /// finished, waits for an answer or has received one. The use of an answer in a subgraph that failed, or whose

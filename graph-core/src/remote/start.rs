@@ -66,8 +66,9 @@ impl RemoteStart {
         self.tasks.iter().map(|it| it.step.checkpoint).max()
     }
 
-    /// Returns whether a namespace belongs to the subgraph with the checkpoint from which the run starts. Its task had
-    /// another id in the run that created the checkpoint, so the namespace may differ from that of the subgraph.
+    /// Returns whether a namespace is the one in which the checkpoint that the subgraph starts from is stored, or lies
+    /// inside it. It may differ from the namespace of the subgraph, because the task of the subgraph had another id in
+    /// the run that created the checkpoint.
     pub(super) fn starts_from(&self, namespace: &str) -> bool {
         self.checkpoints.first().is_some_and(|(stored_in, _)| belongs_to(namespace, stored_in))
     }
@@ -87,9 +88,9 @@ impl RemoteStart {
         self.bind_resume_value();
     }
 
-    /// Makes the single resume value answer only the interrupt that was pending when the run was resumed. Otherwise it
-    /// could answer a later interrupt, if an earlier attempt has stored the step in which it was used. A value without
-    /// such an interrupt is dropped, so its interrupt is raised again.
+    /// Makes the single resume value answer only the interrupt that was pending when the run was resumed. Otherwise,
+    /// the value could answer a later interrupt if an earlier attempt has stored the step that used it. If the subgraph
+    /// had no pending interrupt, the value is dropped; the interrupt that it was meant for is then raised again.
     pub(super) fn bind_resume_value(&mut self) {
         if let (Some(value), Some(id)) = (self.resume_value.take(), &self.answered_interrupt) {
             self.resume_values.insert(id.clone(), value);

@@ -106,8 +106,8 @@ impl<S: State> Input<S> {
 
     /// Turns the input into a command that resumes the only pending interrupt with this value.
     ///
-    /// Input that [starts or continues](Self::start_or_continue) a thread still does: a new thread ignores the value,
-    /// and an existing thread is resumed.
+    /// Input that [starts or continues](Self::start_or_continue) a thread is not turned into a command: a new thread is
+    /// started and ignores the value, and an existing thread is resumed.
     pub fn with_resume(mut self, value: impl Serialize) -> Result<Self, RunError> {
         let value = serde_json::to_value(value).map_err(|error| {
             RunError::InvalidUpdate(format!("cannot serialise the resume value to JSON: {error}"))

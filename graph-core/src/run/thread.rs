@@ -186,8 +186,8 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     /// thread, and a thread without a pending interrupt, ignore the value and return their next interrupt, if there is
     /// one.
     ///
-    /// A caller that repeats the call because its result was lost needs a [run id](crate::RunOptions::run_id), another
-    /// one for each value; otherwise the value could answer the next interrupt.
+    /// A caller that repeats the call because its result was lost needs a different [run id](crate::RunOptions::run_id)
+    /// for each value; otherwise the value could answer the next interrupt.
     ///
     /// ```
     /// use graph_core::{Context, MemorySaver, NodeError, START, State, StateGraph};

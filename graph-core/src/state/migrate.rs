@@ -142,7 +142,7 @@ impl Migrations {
         })
     }
 
-    /// Upgrades the writes of an input in place. Each field occurs at most once.
+    /// Upgrades the writes of an input in place. `writes` must contain each field at most once.
     pub(crate) fn apply_to_input(&self, from: u32, to: u32, writes: &mut Vec<FieldWrite>) {
         if self.apply_to_writes(from, to, writes) {
             return;

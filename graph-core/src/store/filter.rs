@@ -86,7 +86,7 @@ pub enum FilterError {
         /// The unknown operator.
         operator: String,
     },
-    /// The operand of an ordering operator has no order.
+    /// The operand of an ordering operator has a type whose values cannot be ordered.
     #[error(
         "operator `{operator}` for field `{path}` needs a number, string or boolean, not {found}"
     )]

@@ -75,7 +75,7 @@ async fn the_results_of_concurrent_tasks_are_all_recorded() {
     }
 }
 
-/// Notes whether each checkpoint arrives after the results of the step that it concludes.
+/// Records whether each checkpoint arrives after the results of the step that it concludes.
 #[derive(Clone, Debug, Default)]
 struct WriteOrder {
     log: Arc<Mutex<Vec<String>>>,

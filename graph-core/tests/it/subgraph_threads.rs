@@ -25,8 +25,8 @@ fn node(
     subgraph(name, &inner, |_: &Trail| Trail::default(), output).persistence(persistence)
 }
 
-/// Returns a thread of the graph `outer`, `after`. The subgraph `outer` is `before`, `inner`, and its subgraph `inner` is
-/// `a`, `b`, `c`, of which `b` interrupts.
+/// Returns a thread whose graph runs `outer`, then `after`. `outer` is a subgraph that runs `before`, then `inner`.
+/// `inner` is a subgraph that runs `a`, `b` and `c`, and `b` raises an interrupt.
 fn thread(persistence: Persistence, probe: &Probe) -> Thread<Trail, Probe> {
     let inner = with_nodes(["a", "c"]).node_as("b", ask).sequence(["a", "b", "c"]);
     let outer = with_nodes(["before"])

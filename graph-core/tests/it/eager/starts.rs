@@ -134,7 +134,7 @@ async fn subgraph_in_a_node_waits_for_the_step_of_the_node() {
         .compile()
         .unwrap();
     let thread = graph.thread("t", probe.clone());
-    // The run returns although `outer` waits, and `outer` runs again.
+    // The run ends although `outer` is still waiting to start its subgraph, so `outer` runs again in the next run.
     assert!(matches!(thread.run(Trail::default()).await, Ok(RunOutcome::Interrupted { .. })));
     assert_eq!((probe.count("outer"), probe.count("inner")), (1, 0));
     let state = thread.resume("yes").await.unwrap().into_state();
