@@ -69,7 +69,7 @@ fn ungrouped(expression: Box<Expr>) -> Box<Expr> {
     }
 }
 
-/// Parses the entries of all attributes with this name. Errors for attributes without entries show `example`.
+/// Parses the entries of all attributes with this name. If an attribute has no entries, the error shows `example`.
 pub(crate) fn entries(
     attributes: &[Attribute],
     name: &str,

@@ -1,4 +1,4 @@
-//! Collection and wording of compile errors.
+//! Collects compile errors and formats their messages.
 
 use std::fmt::Display;
 

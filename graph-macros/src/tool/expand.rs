@@ -99,7 +99,7 @@ fn argument(Parameter { name, r#type, attributes, .. }: &Parameter) -> TokenStre
 /// Returns whether an attribute, such as `#[serde(with = "module")]`, makes a type valid that serde does not support.
 fn replaces_conversion(attribute: &Attribute) -> bool {
     if attribute.path().is_ident("cfg_attr") {
-        // A `cfg_attr` may contain such an attribute.
+        // A `cfg_attr` may contain an attribute that replaces the conversion.
         return true;
     }
     let Meta::List(list) = &attribute.meta else { return false };
