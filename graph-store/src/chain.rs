@@ -60,7 +60,7 @@ pub(crate) struct Link {
 pub(crate) enum LinkPlacement {
     /// Starts a new chain.
     First,
-    /// Follows the newest link.
+    /// Appends the link after the newest link.
     Append {
         /// Id of the newest link.
         tip: i64,

@@ -34,8 +34,8 @@ const SETTINGS: &str = "
         ('application_name', 'graph-store leases')
     ) AS v (name, value) ON v.name = s.name";
 
-/// Maximum time that a lease waits for other database handles of this process to release the thread. Usually they need
-/// one round trip, but their runtime may not be running.
+/// Maximum time that acquiring a lease waits for other database handles of this process to release the thread. Usually
+/// the release takes one round trip, but it takes longer if the runtime of such a handle is not running.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Ends the session that holds the lock of a thread.

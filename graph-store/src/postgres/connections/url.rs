@@ -44,7 +44,8 @@ fn describe(error: &tokio_postgres::Error) -> String {
     )
 }
 
-/// Rejects a URL in which the first `@` may not be the end of the password. The URL may not contain a second `@`.
+/// Rejects a URL in which the end of the password is uncertain: one with a second `@`, or with options before the first
+/// `@`.
 fn check_separators(url: &str) -> Result<(), String> {
     let Some((credentials, rest)) = url.split_once('@') else { return Ok(()) };
     let has_options = credentials.split_once('?').is_some_and(|(_, it)| it.contains('='));
