@@ -6,9 +6,9 @@ use std::fmt;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TracePath {
-    /// The steps from the root to the innermost graph: the step of the root, then the step of the graph that the task
-    /// in the root's step ran, and so on. Empty if the location is not in a step, such as the input or the outcome of
-    /// the run.
+    /// One step per nested graph, from the root to the innermost graph. Each step except the first belongs to a graph
+    /// that the task in the previous step ran. Empty if the location is not in a step, such as the input or the outcome
+    /// of the run.
     pub steps: Vec<StepPath>,
 }
 
