@@ -15,7 +15,8 @@ pub fn next_checkpoint(
     new_checkpoint(thread, CheckpointId::after(head), head, "run", changes)
 }
 
-/// Builds a checkpoint with the given id and run that follows the head of a thread, in the root namespace.
+/// Builds the checkpoint that follows the head of a thread, in the root namespace. `id` is its id, and `run` is the id
+/// of the run that creates it.
 pub fn new_checkpoint(
     thread: &str,
     id: CheckpointId,
