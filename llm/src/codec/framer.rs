@@ -114,8 +114,8 @@ impl EventFramer {
                 data.push('\n');
                 data.push_str(value);
             }
-            // Ignored: comments, which are fields with an empty name, the name of the event, and the fields `id` and
-            // `retry`, which matter only to clients that reconnect.
+            // Ignores comments (fields with an empty name), the field `event`, and the fields `id` and `retry`, which
+            // matter only to clients that reconnect.
             _ => {}
         }
     }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::call_error::CallError;
 use crate::{ErrorKind, Media, MediaKind, MediaSource, Message, Part, Request, Role};
 
-/// Returns an error if the request contains media in a message of the model, or media that `reason` rejects.
+/// Returns an error if the request contains media outside of user messages, or media for which `reason` returns the
+/// reason for a rejection.
 pub(super) fn check(
     request: &Request,
     reason: impl Fn(&Media) -> Option<&'static str>,

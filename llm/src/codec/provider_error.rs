@@ -280,7 +280,7 @@ mod tests {
                 check(status, &error, ErrorKind::RequestTooLong);
             }
         }
-        // A limit on tokens per minute, which is over after a wait.
+        // This is a limit on tokens per minute, so waiting helps.
         let throttled = json!({ "message": "Too many tokens, please wait before trying again." });
         check(429, &throttled, ErrorKind::RateLimited);
     }

@@ -101,9 +101,8 @@ impl Budget {
     /// Charges the calls in a recording to this budget, except for the first `skip` calls, which were charged
     /// elsewhere.
     ///
-    /// Failed calls are charged as if they had been made with this budget, and [lost
-    /// responses](Recording::restore_lost) like the other responses. Calling this method twice charges the
-    /// calls twice.
+    /// Failed calls are charged as if they had been made with this budget. [Lost responses](Recording::restore_lost)
+    /// are charged like recorded responses. Calling this method twice charges the calls twice.
     pub fn charge_recording(self, recording: &Recording, skip: usize) -> Self {
         for call in recording.recorded_calls(skip) {
             let amount = self.max_cost(&call.model, &call.request).unwrap_or_default();

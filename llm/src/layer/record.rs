@@ -99,7 +99,7 @@ struct RecordingFile {
     /// Contents of the file when it was opened.
     contents: Contents,
     occurrences: Occurrences,
-    /// Responses that the file has lost, in the order in which calls with the same key get them.
+    /// Responses that the file has lost. Calls with the same key take them in this order.
     // A std mutex suffices, because it is locked briefly and never across an await.
     lost: Mutex<HashMap<Key, VecDeque<Response>>>,
     /// Appends new calls. `None` in mode [`RecordMode::Replay`].
@@ -184,9 +184,9 @@ impl Recording {
     }
 
     /// Adds responses that are stored elsewhere and that the file may have lost, for example because the machine lost
-    /// power before the file was on disk. The responses have the [key](Self::call_key) of their call. A response that the
-    /// file contains is ignored. The others are returned for calls that are not in the file, instead of making these
-    /// calls, and written to the file. Has no effect on a replay.
+    /// power before the file was on disk. Each response comes with the [key](Self::call_key) of its call. Responses
+    /// that the file contains are ignored. The others are returned for calls that are not in the file, instead of
+    /// making these calls, and written to the file. Has no effect on a replay.
     ///
     /// Call this method before creating models from the recording.
     ///

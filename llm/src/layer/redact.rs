@@ -12,8 +12,8 @@ const KEY_PREFIXES: [(&str, usize); 3] = [("sk-", 16), ("AIza", 30), ("gsk_", 16
 
 const BEARER: (&str, usize) = ("bearer ", 8);
 
-/// Strings with a meaning in the format of recordings: names of roles, of parts, of reasons and of errors. They are never
-/// redacted, because a recording must stay readable even if a secret is one of them or a part of one.
+/// Strings that have a meaning in the format of recordings: names of roles, parts, reasons and errors. They are never
+/// redacted, because a recording must stay readable even if a secret occurs in one of them.
 const FORMAT_NAMES: &str = "user assistant system text reasoning media tool_call invalid_tool_call tool_result image \
     document audio auto required none code_execution low medium high stop length tool_calls auth rate_limited overloaded \
     spent too_long refused not_found bad_request malformed cut exhausted too_large unreachable network connect \

@@ -140,7 +140,7 @@ fn usage(usage: &Value) -> Usage {
     }
 }
 
-/// Converts log probabilities to the form of OpenAI.
+/// Converts log probabilities to OpenAI's format.
 fn logprobs(result: &Value) -> Vec<Value> {
     let token = |it: &Value| json!({ "token": it["token"], "logprob": it["logProbability"] });
     let chosen = json_util::list(result, "chosenCandidates").iter().map(token);

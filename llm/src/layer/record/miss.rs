@@ -48,8 +48,7 @@ struct Difference {
     count: usize,
     /// Description of the first difference.
     first: String,
-    /// At the first difference, the length in bytes of the common prefix and the common suffix of the two texts
-    /// together.
+    /// Total length, in bytes, of the common prefix and the common suffix of the two texts at the first difference.
     common: usize,
 }
 

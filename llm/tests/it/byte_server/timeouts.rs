@@ -59,7 +59,7 @@ async fn endless_response_times_out() {
     let mut moves = vec![Move::Write(
         b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n".to_vec(),
     )];
-    // Far more than the client waits for, even on a busy machine.
+    // The writes last far longer than the timeout of the client, even on a busy machine.
     for _ in 0..20_000 {
         moves.extend([Move::Write(b": wait\n\n".to_vec()), Move::Wait(Duration::from_millis(10))]);
     }
@@ -105,7 +105,7 @@ async fn stalled_connect_times_out() {
     let listener = socket.listen(1).unwrap();
     let address = listener.local_addr().unwrap();
     let mut waiting = vec![];
-    // On a busy machine, a connection may also take a while if it is accepted.
+    // On a busy machine, even a connection that is accepted may take a while.
     while let Ok(stream) = timeout(Duration::from_secs(5), TcpStream::connect(address)).await {
         waiting.push(stream.unwrap());
     }

@@ -103,7 +103,8 @@ async fn write(stream: &mut BufReader<TcpStream>, prompt: &Value) -> io::Result<
 /// Environment variable that is set when the test below runs itself in a separate process.
 const OWN_PROCESS: &str = "LLM_TEST_OWN_PROCESS";
 
-/// Makes the calls in a separate process, because it measures the memory of the process, which other tests use too.
+/// Makes the calls in a separate process, because the test measures the memory of its process, and concurrent tests
+/// would use memory, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_concurrent_calls_all_succeed_within_the_limit() {
     if env::var_os(OWN_PROCESS).is_some() {

@@ -376,7 +376,7 @@ async fn compressed_file_that_is_cut_at_any_byte_keeps_all_complete_calls() {
         fs::write(&path, &whole[..cut]).unwrap();
         let kept = lines(&whole[..cut]) - 1;
         assert_eq!(recorded().await, 5 - kept, "cut at {cut}");
-        // The continued file is the same as if the process had not been killed.
+        // The resumed recording ends up with the same file as one that was never interrupted.
         assert_eq!(fs::read(&path).unwrap(), whole, "cut at {cut}");
     }
 }
@@ -506,7 +506,7 @@ async fn failed_attempts_are_recorded_with_the_call_and_charged() {
         Error { usage: Some(Box::new(usage)), ..error(ErrorKind::Malformed) },
     ];
     let (model, _) = fake(move |number, prompt| {
-        // The second call fails for good.
+        // Every attempt of the second call fails.
         let outcome = failures.get(number % 4).cloned().map_or_else(|| Ok(answer("here")), Err);
         async move { if prompt == "b" { Err(error(ErrorKind::Truncated)) } else { outcome } }
     });

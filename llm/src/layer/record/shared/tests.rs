@@ -45,7 +45,7 @@ fn repeated_lines_of_growing_texts_are_stored_once() {
     let stored = check(&[text(2), text(3), text(3), json!(line(2))]);
     assert_eq!(stored[1], json!({ LINES: [[0, 1], line(2) + "\ngo\n"] }));
     assert_eq!(stored[2], json!({ SAME: 1 }));
-    // The line ended the first time with a line feed.
+    // At its first occurrence, the line ended with a line feed.
     assert_eq!(stored[3], json!({ LINES: [2] }));
 }
 
