@@ -17,7 +17,7 @@ fn call(tool: &str, args: Value, id: &str) -> AiMessage {
 }
 
 async fn run() -> Result<(), Box<dyn std::error::Error>> {
-    // Without a jail on this machine, the programs run without isolation.
+    // If this machine does not support the back end `Jail`, the programs run without isolation.
     let sandboxes = Sandboxes::builder().backend(Jail::this_program());
     let sandboxes = sandboxes.backend(InProcess::new(guest::Agent::new));
     let sandboxes = sandboxes.isolation(Isolation::Preferred).open().await?;

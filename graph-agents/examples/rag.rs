@@ -1,4 +1,4 @@
-//! Answers questions from notes that a store finds by meaning. Runs offline with scripted models.
+//! Answers questions from notes that a store finds by semantic search. Runs offline with scripted models.
 #![expect(clippy::print_stdout, reason = "an example that prints its conversation")]
 
 use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, pretty, tool};

@@ -47,7 +47,8 @@ impl AgentError {
         self.refuses_decision
     }
 
-    /// Creates an error that a tool with [`Tool::handle_exceptions`](crate::Tool::handle_exceptions) answers itself.
+    /// Creates an error that is returned to the model as the result of the call, if the tool sets
+    /// [`Tool::handle_exceptions`](crate::Tool::handle_exceptions).
     pub fn tool(message: impl Into<String>) -> Self {
         Self::named(Self::TOOL_EXCEPTION, message)
     }

@@ -97,7 +97,7 @@ pub enum ToolResults {
 }
 
 impl ToolNode {
-    /// Creates a node with these tools. If two tools have the same name, the later one takes the place of the earlier.
+    /// Creates a node with these tools. If two tools have the same name, the later one replaces the earlier one.
     pub fn new(tools: impl IntoIterator<Item = Tool>) -> Self {
         Self::build(unique(tools).into(), ToolErrors::default(), Vec::new())
     }
@@ -265,7 +265,7 @@ impl ToolResults {
         Self::Commands(flat.into_iter().filter_map(command).collect())
     }
 
-    /// Sends the messages to the message stream, except those of commands to a parent graph.
+    /// Sends the messages to the message stream. Messages in commands to a parent graph are not sent.
     pub(crate) async fn stream(&self, context: &Context) {
         if !context.streams_messages() {
             return;

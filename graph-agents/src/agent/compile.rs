@@ -91,7 +91,7 @@ impl Agent {
         }
     }
 
-    /// Lets middleware such as a budget wrap the models that other middleware calls itself.
+    /// Lets middleware, such as a budget, wrap the models that other middleware calls directly.
     fn wrap_models_of_middleware(&mut self) {
         let Some(wrap) = model_wrapper(&self.middleware) else { return };
         for middleware in &mut self.middleware {

@@ -13,8 +13,8 @@ use crate::{
     tool_node::{ToolNode, ToolResults},
 };
 
-/// Executes the first handoff of the newest AI message that has no answer. The other calls of the message have been
-/// executed before, so their results go to the next agent.
+/// Executes the first unanswered handoff call of the newest AI message. All other calls of the message have already
+/// been executed, so the next agent receives their results.
 pub(super) async fn run_handoff(
     node: &ToolNode,
     handoffs: &[String],

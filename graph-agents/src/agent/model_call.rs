@@ -24,7 +24,7 @@ use crate::{
 /// The model call itself, inside all wrappers of the middleware.
 #[derive(Clone, Debug)]
 pub(super) struct ModelCall {
-    /// Name of the agent, which its messages also carry.
+    /// Name of the agent. The messages of its model have the same name.
     pub(super) name: Option<String>,
     /// Names of the tools that the agent can execute.
     pub(super) registered: BTreeSet<String>,
@@ -139,7 +139,7 @@ fn wrap(inner: ModelHandler, middleware: Arc<dyn Middleware>) -> ModelHandler {
     })
 }
 
-/// Checks that a command around a model call only updates the state.
+/// Checks that a command returned by a wrapper of the model call only updates the state.
 fn check_command(command: &Command) -> Result<(), AgentError> {
     let refused = |problem: &str| Err(AgentError::named("NotImplementedError", problem));
     if !command.goto.is_empty() {

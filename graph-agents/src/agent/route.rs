@@ -50,8 +50,8 @@ fn has_response(state: &AgentState) -> bool {
     state.get(STRUCTURED_RESPONSE).is_some_and(|it| !it.is_null())
 }
 
-/// Returns the calls of the newest AI message to `handoffs`, the tools that hand the conversation to another agent,
-/// except those that have an answer.
+/// Returns the unanswered calls of the newest AI message to the tools in `handoffs`, which hand the conversation to
+/// another agent.
 pub(super) fn pending_handoffs<'a>(
     messages: &'a [Message],
     handoffs: &[String],
@@ -78,7 +78,8 @@ pub(super) struct SpecialTools {
 /// Settings of the branch after the model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ModelRoute {
-    /// Whether all calls receive the state, because middleware wraps them, and not only those of tools that read it.
+    /// Whether middleware wraps tool calls. If so, all calls receive the state, and not only calls of tools that read
+    /// it.
     pub(super) wraps_tools: bool,
     /// Maximum number of consecutive messages with only malformed calls after which the model is called again.
     pub(super) malformed_call_retries: usize,

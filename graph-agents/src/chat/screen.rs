@@ -15,7 +15,7 @@ const MAX_RESULT: usize = 400;
 /// Writes a chat to a terminal.
 pub(super) struct Screen<W> {
     output: W,
-    /// Whether a message is being printed whose line has not ended.
+    /// Whether the pieces of a message are being printed, so the current line is not complete yet.
     in_message: bool,
 }
 

@@ -90,8 +90,8 @@ fn ai_parts(message: &AiMessage) -> Vec<Part> {
     message.reasoning.iter().cloned().chain(text).chain(calls).chain(invalid).collect()
 }
 
-/// Converts an invalid call. Returns `None` if it has no id, because then it has no result, and providers reject a call
-/// without a result.
+/// Converts an invalid call. Returns `None` if the call has no id: no result can refer to such a call, and providers
+/// reject a call without a result.
 fn invalid_part(call: &InvalidToolCall) -> Option<Part> {
     let call = call.clone();
     Some(Part::InvalidToolCall(llm::InvalidToolCall {

@@ -241,7 +241,7 @@ impl JsonReducer for JsonMessages {
         let plan = plan(&current, &update).map_err(|it| invalid(&it))?;
         let change =
             records_change.then(|| change(&plan, current.len(), |index| Some(json[index].clone())));
-        // Without the field's own reference, the list can be changed in place.
+        // Drops the field's own reference, so that the list can be changed in place.
         *decoded = None;
         apply(&plan, Arc::make_mut(&mut current), update);
         apply(&plan, list, json);

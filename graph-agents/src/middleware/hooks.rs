@@ -105,16 +105,16 @@ pub trait Middleware: fmt::Debug + Send + Sync {
         next.call(request).await
     }
 
-    /// Wraps a model. Called for each model of the agent, whose calls are made inside
-    /// [`wrap_model_call`](Self::wrap_model_call) of all middleware, and for the models that other middleware calls
-    /// itself, for example to write summaries. The first middleware is the outermost.
+    /// Wraps a model. Called for each model of the agent, and for each model that other middleware calls directly, for
+    /// example to write summaries. The wrapped calls of the agent run inside [`wrap_model_call`](Self::wrap_model_call)
+    /// of all middleware. The first middleware is the outermost.
     fn wrap_model(&self, model: SharedModel) -> SharedModel {
         model
     }
 
     /// Returns a copy whose own model calls go through `wrap`. Returns `None` if the middleware calls no models.
     ///
-    /// Middleware that calls models must implement it, so that its calls count against a
+    /// Middleware that calls models must implement this method, so that its calls count against a
     /// [`MoneyBudget`](super::MoneyBudget) and are recorded by [`RecordReplay`](super::RecordReplay).
     fn with_wrapped_models(&self, wrap: &ModelWrapper) -> Option<Arc<dyn Middleware>> {
         let _ = wrap;

@@ -22,14 +22,14 @@ use crate::{
 /// Treatment of detected personal data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PiiStrategy {
-    /// It is replaced with `[REDACTED_KIND]`.
+    /// Replaces the data with `[REDACTED_KIND]`.
     #[default]
     Redact,
-    /// It is partly replaced with asterisks.
+    /// Replaces a part of the data with asterisks.
     Mask,
-    /// It is replaced with the start of its SHA-256 hash.
+    /// Replaces the data with the start of its SHA-256 hash.
     Hash,
-    /// The run fails.
+    /// Fails the run.
     Block,
 }
 

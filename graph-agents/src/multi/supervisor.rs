@@ -28,8 +28,8 @@ use crate::{
 /// Which messages of an agent the supervisor sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OutputMode {
-    /// The last message. If it is a tool result, all messages from the newest AI message on, so that every result follows
-    /// its call. If it contains tool calls, it is followed by an error for each of them.
+    /// The last message. If it is a tool result, all messages from the newest AI message on, so that every result
+    /// follows its call. If the last message contains tool calls, an error for each of them is added.
     #[default]
     LastMessage,
     /// All messages.

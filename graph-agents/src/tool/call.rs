@@ -131,8 +131,8 @@ impl fmt::Debug for ToolHandler {
     }
 }
 
-/// A function around the execution of a call. It may change the request, execute it any number of times, or answer
-/// itself.
+/// A function that wraps the execution of a call. It may change the request, execute the call any number of times, or
+/// return an answer without executing it.
 pub type ToolWrapper = Arc<
     dyn Fn(ToolRequest, ToolHandler) -> BoxFuture<'static, Result<ToolAnswer, NodeError>>
         + Send

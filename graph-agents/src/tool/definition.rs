@@ -205,7 +205,8 @@ impl Tool {
         self.edit(|it| it.strict = true)
     }
 
-    /// Lets the tool answer its own [`AgentError::tool`] errors. Other errors are not affected.
+    /// Returns the tool's [`AgentError::tool`] errors to the model as the result of the call. Other errors are not
+    /// affected.
     pub fn handle_exceptions(self, answer: ExceptionAnswer) -> Self {
         self.edit(|it| it.exceptions = Some(answer))
     }
@@ -371,7 +372,7 @@ impl Tool {
         self.inner.policy.run(&call, &args, attempt).await
     }
 
-    /// Returns the tool's own answer to an error, if it has one.
+    /// Returns the text that answers an error, if [`handle_exceptions`](Self::handle_exceptions) applies to the error.
     pub(crate) fn answer_exception(&self, error: &NodeError) -> Option<String> {
         let error = error.downcast_ref::<AgentError>()?;
         if error.name() != AgentError::TOOL_EXCEPTION {

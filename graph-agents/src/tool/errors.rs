@@ -9,9 +9,9 @@ use crate::{
     error::{error_name, is_failure, quoted},
 };
 
-/// Rules by which a tool node answers errors with a message to the model, instead of failing the run.
+/// Rules that determine which errors a tool node answers with a message to the model, instead of failing the run.
 ///
-/// The default answers invalid arguments only. Interrupts are never answered.
+/// By default, only errors about invalid arguments are answered. Interrupts are never answered.
 ///
 /// ```
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, ToolErrors, tool};
@@ -91,7 +91,8 @@ impl fmt::Debug for ToolErrors {
     }
 }
 
-/// The answer of a tool to its own [`AgentError::tool`] errors.
+/// The text that answers a tool's [`AgentError::tool`] errors: see
+/// [`Tool::handle_exceptions`](crate::Tool::handle_exceptions).
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum ExceptionAnswer {

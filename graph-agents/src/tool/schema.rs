@@ -163,7 +163,7 @@ impl<'a> Checker<'a> {
             self.fault("none_required", "Input should be None");
             return value.clone();
         };
-        // A type that the value has is preferred to a conversion to the first type.
+        // If the value has one of the types, it is not converted to the first type.
         let exact = names.find(|it| has_type(value, it) && !has_type(value, first));
         self.typed(exact.unwrap_or(first), schema, value)
     }

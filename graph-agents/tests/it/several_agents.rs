@@ -12,7 +12,7 @@ use graph_core::{
 };
 use serde_json::{Value, json};
 
-/// A greeting that notes each use.
+/// A greeting that records each use.
 #[derive(Clone)]
 struct Greeting {
     text: &'static str,

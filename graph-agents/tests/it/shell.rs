@@ -13,7 +13,7 @@ use graph_agents::{
 use graph_core::{Checkpointer, HistoryFilter, MemorySaver};
 use serde_json::{Value, json};
 
-/// Returns an agent whose model makes the calls of each list in one message.
+/// Returns an agent whose model returns one message per list, with the calls in that list.
 fn agent(shell: Arc<Shell>, calls: &[&[Value]]) -> Agent {
     let message = |calls: &&[Value]| AiMessage {
         tool_calls: calls

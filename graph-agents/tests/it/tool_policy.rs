@@ -15,7 +15,7 @@ use graph_agents::{
 use graph_core::{NodeError, RunError};
 use serde_json::{Value, json};
 
-/// Runs an agent whose model makes these calls at once, and returns the results.
+/// Runs an agent whose model makes these calls in one message, and returns the results.
 async fn run(tool: Tool, args: &[Value]) -> Result<Vec<ToolMessage>, RunError> {
     let call =
         |(index, it): (usize, &Value)| ToolCall::new(tool.name(), it.clone(), format!("c{index}"));

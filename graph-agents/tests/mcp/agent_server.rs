@@ -24,7 +24,7 @@ fn weather_agent(answers: usize) -> CompiledAgent {
     Agent::new(ScriptedModel::new(answers)).name("weather").compile().unwrap()
 }
 
-/// An agent whose only tool runs this function.
+/// Returns an agent whose only tool runs this function.
 fn agent_with<F, Fut>(body: F) -> CompiledAgent
 where
     F: Fn(ToolRuntime) -> Fut + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Limits and marks of everything that a server returns.
+//! Tests that everything that a server returns is limited in size and marked as untrusted.
 
 use graph_agents::{
     Message, Status,

@@ -16,8 +16,7 @@ impl<'a> Checker<'a> {
     ) -> Map<String, Value> {
         match self.value(schema, &Value::Object(object.clone())) {
             Value::Object(converted) => converted,
-            // The result is not an object only if the object does not match the schema. That fault has already been
-            // reported.
+            // The object does not match the schema, which has already been reported as a fault.
             _ => object.clone(),
         }
     }
