@@ -17,7 +17,7 @@ pub struct FrontierRecord {
     /// Incremented on every change to the thread.
     pub(crate) version: u64,
     /// Value of `version` when the thread was last continued. A static stop triggers only if `version` is greater, so a
-    /// thread that continues after a stop does not stop again at once.
+    /// thread that continues after a stop does not stop again immediately.
     #[serde(rename = "seen")]
     pub(crate) resumed_version: u64,
     /// Nodes that ran in the last step because an edge, a join or a goto led to them. A step that ran only payload

@@ -86,7 +86,7 @@ impl AheadContext {
         }
     }
 
-    /// Sends the events that were held back. Later events are sent at once.
+    /// Sends the events that were held back. Later events are sent immediately.
     pub(super) async fn release_events(&self, sender: Option<&EventSender>) {
         while let Some(held) = self.take_held() {
             for (origin, kind) in held {

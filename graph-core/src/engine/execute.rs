@@ -93,7 +93,7 @@ pub(super) struct Execution {
     pub(super) handled: Option<Box<HandledFailure>>,
 }
 
-/// A failure that an error handler took over.
+/// A failure that an error handler handled.
 pub(super) struct HandledFailure {
     pub(super) failure: NodeFailure,
     /// The handler's context.
