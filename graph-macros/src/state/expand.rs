@@ -371,9 +371,9 @@ impl Field {
 
     /// Generates the paths of the functions that convert a value of the field to and from JSON.
     ///
-    /// The paths and the calls of these functions have the span of the field's type, which is the user's code. If the
-    /// type cannot be converted, the compiler therefore reports the same error at the same place for each use, and
-    /// prints it once.
+    /// The paths of these functions and the calls to them have the span of the field's type, which is the user's code.
+    /// If the type cannot be converted, the compiler therefore reports the same error at the same place for each use,
+    /// and prints it once.
     fn conversions(&self, ty: &impl ToTokens) -> (TokenStream, TokenStream) {
         let span = self.ty.span();
         let to_value = quote_spanned!(span=> <#ty as ::graph_core::state::FieldValue>::to_value);
