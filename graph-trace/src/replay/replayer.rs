@@ -18,7 +18,7 @@ use super::{
 /// A call is identified by its call site and key. Several calls with the same call site and key, such as retries of
 /// a failed call, are replayed in the recorded order.
 ///
-/// [`Recording::replay`](crate::Recording::replay) creates a replayer itself. To run the graph in another way, for
+/// [`Recording::replay`](crate::Recording::replay) creates its own replayer. To run the graph in another way, for
 /// example on a thread, create one with [`Recording::replayer`](crate::Recording::replayer) and pass it to
 /// [`RunOptions::effect_interceptor`](graph_core::RunOptions::effect_interceptor).
 ///
