@@ -1,5 +1,4 @@
-//! Forks and copies: the base of a checkpoint (the one that its changes are relative to) may be neither its parent nor
-//! the head.
+//! Forks and copies: a checkpoint's base, which its changes are relative to, need not be its parent or the head.
 
 use graph_core::checkpoint::{Change, Source};
 use serde_json::json;
