@@ -37,8 +37,8 @@ pub struct Request {
     /// Whether the model must call a tool.
     #[serde(default, skip_serializing_if = "ToolChoice::is_auto")]
     pub tool_choice: ToolChoice,
-    /// Whether the model may call several tools at once. `None`: the provider's default. Gemini and Ollama have no such
-    /// setting and ignore it.
+    /// Whether the model may call several tools in one response. `None`: the provider's default. Gemini and Ollama have
+    /// no such setting and ignore it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallel_tool_calls: Option<bool>,
     /// Tools that the provider executes.

@@ -97,8 +97,8 @@ pub(super) fn ollama(_: &ProviderTool) -> Encoded {
     Err(NOT_RUN)
 }
 
-/// Rejects restrictions of a search that the provider cannot enforce, because a search without them could read what the
-/// caller excluded.
+/// Rejects restrictions of a search that the provider cannot enforce, because a search without them could read pages
+/// that the caller excluded.
 fn unrestricted(search: &WebSearch, tool: (&'static str, Value)) -> Encoded {
     match search {
         WebSearch { max_uses: Some(_), .. } => Err(NO_MAX_USES),

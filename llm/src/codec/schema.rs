@@ -26,7 +26,7 @@ pub(super) enum Dialect {
 /// Converts a schema to a dialect. Returns `None` if the dialect cannot express the schema.
 pub(super) fn adapt(schema: &Value, dialect: Dialect) -> Option<Value> {
     let mut adapted = dialect.schema(schema)?;
-    // The root schema must describe an object itself; a reference to such a schema is not allowed.
+    // The root schema must itself have the type `object`; a reference to such a schema is not allowed.
     if dialect != Dialect::Gemini && (adapted["type"] != "object" || adapted.get("$ref").is_some())
     {
         return None;

@@ -144,8 +144,8 @@ impl StreamReader {
     }
 }
 
-/// Returns whether a body starts with a field of server-sent events, which may be cut off. A comment is a field without a
-/// name.
+/// Returns whether a body starts with a complete or truncated field of a server-sent event. A comment is a field
+/// without a name.
 fn starts_with_field(start: &str) -> bool {
     let start = start.trim_start_matches('\u{feff}').trim_start();
     let name = start.split([':', '\r', '\n']).next().unwrap_or_default();

@@ -18,7 +18,8 @@ use crate::{
 const ERROR_BYTES: usize = 64 << 10;
 
 /// Maximum time to wait for the end of the body after the response is complete. The connection can be reused only if
-/// the body is read to its end. Most servers end it at once, so a wait means that this machine or the server is busy.
+/// the body is read to its end. Most servers end it immediately, so a wait means that this machine or the server is
+/// busy.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The body of a response.

@@ -1,4 +1,4 @@
-//! Stores parts that several calls of a recording have in common only once.
+//! Stores each part that several calls of a recording share only once.
 //!
 //! Each call of a conversation repeats the messages before it, so a file with complete calls would grow with the square
 //! of the number of messages. Parts of calls and outcomes are therefore numbered when they first occur, and later calls

@@ -11,7 +11,7 @@ fn answer(status: &str, body: &str) -> String {
     )
 }
 
-/// Checks the size that a provider reports for this answer of its server, and the first line of the request.
+/// Checks the size that a provider reports if its server gives this answer, and the first line of the request.
 async fn check(provider: &str, body: &str, request: &str, expect: Option<u64>) {
     let server = ByteServer::start([write(answer("200 OK", body))]).await;
     let base = if provider == "ollama" { server.url() } else { format!("{}/v1", server.url()) };
