@@ -47,8 +47,8 @@ pub fn python_list<S: AsRef<str>>(items: impl IntoIterator<Item = S>) -> String 
     format!("[{}]", items.join(", "))
 }
 
-/// Formats a value as JSON with a space after each comma and colon, like Python's `json.dumps`. Keeps characters
-/// outside ASCII.
+/// Formats a value as JSON with a space after each comma and colon, like Python's `json.dumps`. Does not escape
+/// non-ASCII characters.
 pub fn spaced_json(value: &Value) -> String {
     match value {
         Value::Array(items) => {

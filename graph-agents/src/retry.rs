@@ -11,7 +11,7 @@ use crate::error::{error_name, is_failure};
 pub struct RetryOptions {
     /// Maximum number of retries after the first attempt.
     pub max_retries: u32,
-    /// Selects the errors that are worth another attempt. Other errors are returned at once.
+    /// Selects the errors that are worth another attempt. Other errors are returned immediately.
     pub retry_on: Arc<dyn Fn(&NodeError) -> bool + Send + Sync>,
     /// Action to take after the last attempt has failed.
     pub on_failure: OnFailure,

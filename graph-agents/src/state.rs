@@ -15,8 +15,8 @@ pub const STRUCTURED_RESPONSE: &str = "structured_response";
 /// Name of the field that holds the destination of a jump.
 pub const JUMP_TO: &str = "jump_to";
 
-/// Name of the field that counts the consecutive messages of the model with only malformed tool calls. The underscores
-/// avoid collisions with the fields of programs.
+/// Name of the field that counts the consecutive messages from the model with only malformed tool calls. The
+/// underscores avoid collisions with the fields of programs.
 pub(crate) const MALFORMED_CALLS: &str = "__malformed_calls__";
 
 /// A snapshot of an agent's state. Cheap to clone.

@@ -161,7 +161,7 @@ async fn shell_keeps_directory_variables_and_files_for_the_run() {
 #[tokio::test]
 async fn session_that_is_dropped_deletes_its_sandbox() {
     let sandboxes = sandboxes().await;
-    // The second call of the model fails, because the script is exhausted.
+    // The second call to the model fails, because the script is exhausted.
     let model = ScriptedModel::new([shell("ls")]);
     let middleware = Shell::new(commands(sandboxes.clone()));
     let agent = Agent::new(model).middleware(middleware).compile().unwrap();

@@ -22,7 +22,7 @@ fn tool_messages(outcome: &AgentOutcome) -> Vec<&ToolMessage> {
     outcome.messages.iter().filter_map(|it| it.as_tool()).collect()
 }
 
-/// Runs an agent with the file tools on these answers of the model, and returns the results of the tools and the files.
+/// Runs an agent with the file tools, whose model gives these answers. Returns the tools' results and the files.
 async fn run_files(answers: Vec<AiMessage>) -> (Vec<(Status, String)>, Value) {
     let answers = answers.into_iter().chain([AiMessage::new("done")]);
     let agent = Agent::new(ScriptedModel::new(answers)).middleware(FileTools::new());

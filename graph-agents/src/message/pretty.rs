@@ -1,4 +1,4 @@
-//! Messages as text for people.
+//! Formats messages as human-readable text.
 
 use std::fmt::Write;
 

@@ -30,7 +30,7 @@ const NOTICE: &str = "A human reviewer changed this tool call before it was exec
 
 /// Asks a person before tools run. The person can approve, edit or reject a call, or answer in place of the tool.
 ///
-/// By default, all calls of a message that have a rule are reviewed at once, with an interrupt whose value is
+/// By default, all calls of a message that have a rule are reviewed together, in one interrupt whose value is
 /// `{"action_requests": [..], "review_configs": [..]}`. Resume the run with `{"decisions": [..]}`, one decision per
 /// request: `{"type": "approve"}`, `{"type": "edit", "edited_action": {"name", "args"}}`, `{"type": "reject",
 /// "message"}` or `{"type": "respond", "message"}`. No call of the message runs before the answer. An invalid answer

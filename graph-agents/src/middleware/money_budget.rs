@@ -57,7 +57,7 @@ impl MoneyBudget {
     /// Default for the number of tokens reserved for an answer.
     const MAX_ANSWER: u64 = 4_096;
 
-    /// Creates a budget for calls of a model with these prices per million tokens.
+    /// Creates a budget for calls to a model with these prices per million tokens.
     pub fn new(limit: Money, prices: Prices) -> Self {
         let prices = CatalogEntry {
             date: String::new(),

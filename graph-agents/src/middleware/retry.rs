@@ -95,7 +95,7 @@ impl ToolRetry {
         Self { options, tools: ToolFilter::default() }
     }
 
-    /// Retries only calls of these tools.
+    /// Retries only calls to these tools.
     #[must_use]
     pub fn tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.tools = ToolFilter::only(names);

@@ -78,7 +78,7 @@ impl ToolCallLimit {
         }
     }
 
-    /// Counts only the calls of this tool.
+    /// Counts only calls to this tool.
     #[must_use]
     pub fn tool(mut self, name: impl Into<String>) -> Self {
         self.tool = Some(name.into());

@@ -52,7 +52,7 @@ impl ToolEmulator {
         Self { model: Arc::new(model), tools: ToolFilter::default() }
     }
 
-    /// Answers only calls of these tools.
+    /// Answers only calls to these tools.
     #[must_use]
     pub fn tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.tools = ToolFilter::only(names);

@@ -138,7 +138,7 @@ fn messages(prompt: &Prompt) -> MessageList {
     [Message::system(system)].into_iter().chain(rest).collect()
 }
 
-/// Returns a message of the model in the JSON form that the prompt requests.
+/// Converts a message from the model to the JSON form that the prompt requests.
 fn step_text(message: &AiMessage) -> String {
     match (message.tool_calls.first(), message.invalid_tool_calls.first()) {
         (Some(call), _) => json!({ "tool": call.name, "arguments": call.args }),

@@ -69,7 +69,7 @@ impl RequestTool {
 /// The answer to a model call.
 #[derive(Clone, Debug, Default)]
 pub struct ModelAnswer {
-    /// Messages to add: the AI message, and tool messages for calls of structured-output tools.
+    /// Messages to add: the AI message, and tool messages for calls to structured-output tools.
     pub messages: Vec<Message>,
     /// The structured response, if there is one.
     pub structured: Option<Value>,

@@ -21,7 +21,7 @@ pub(super) const ACTIVE_AGENT: &str = "active_agent";
 ///
 /// The handoff runs after all other tools that were called in the same message, so that the other agent sees their
 /// results. If a message contains several handoffs, the first one wins. With [`Tool::hands_off`]`(false)`, the handoff
-/// ends the agent at once and those results are lost, as in `langgraph-swarm`.
+/// ends the agent immediately, and those results are lost, as in `langgraph-swarm`.
 ///
 /// ```
 /// use graph_agents::multi::handoff_tool;

@@ -110,7 +110,7 @@ impl Supervisor {
         self.edit(|it| it.tools(tools))
     }
 
-    /// Adds middleware of the supervisor itself. The first one added is the outermost.
+    /// Adds middleware to the supervisor itself, not to its agents. The first one added is the outermost.
     ///
     /// The fields that it adds to the state are reset each time an agent returns to the supervisor. Limits on calls
     /// per run or thread therefore apply to each turn of the supervisor.

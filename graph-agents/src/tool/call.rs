@@ -1,4 +1,4 @@
-//! One call of a tool, and functions that wrap it.
+//! One tool call, and functions that wrap it.
 
 use std::{fmt, sync::Arc};
 
@@ -17,7 +17,7 @@ use crate::{
     message::{Content, ToolCall, ToolMessage},
 };
 
-/// A call of a tool that is about to be executed.
+/// A tool call that is about to be executed.
 #[derive(Clone, Debug)]
 pub struct ToolRequest {
     /// The call. Changes affect the execution, not the message that contains the call.
@@ -65,7 +65,7 @@ pub(crate) fn error_message(tool: Option<&Tool>, call: &ToolCall, text: String) 
     )
 }
 
-/// The answer to a call of a tool.
+/// The answer to a tool call.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ToolAnswer {

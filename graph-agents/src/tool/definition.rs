@@ -244,7 +244,7 @@ impl Tool {
         self.edit(|it| it.policy.timeout = Some(limit))
     }
 
-    /// Retries failed calls of this tool.
+    /// Retries failed calls to this tool.
     pub fn retry(self, options: RetryOptions) -> Self {
         self.edit(|it| it.policy.retry = Some(options))
     }

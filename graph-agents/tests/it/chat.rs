@@ -17,7 +17,7 @@ fn call(city: &str) -> AiMessage {
     AiMessage::new("").tool_call(ToolCall::new("weather", json!({"city": city}), "c1"))
 }
 
-/// Returns an agent whose call of the tool `weather` is reviewed.
+/// Returns an agent whose call to the tool `weather` is reviewed.
 fn reviewed(tool: Tool, review: HumanInTheLoop) -> Agent {
     let model = ScriptedModel::new([call("Rome"), AiMessage::new("done")]);
     Agent::new(model).tools([tool]).middleware(review)

@@ -24,8 +24,8 @@ fn results(outcome: &AgentOutcome) -> Vec<&ToolMessage> {
     outcome.messages.iter().filter_map(Message::as_tool).collect()
 }
 
-/// Returns an agent that calls the tool `mix`, asks for a colour and answers. `count` is the number of calls of `mix`.
-/// Each answer of the model is scripted once, so that a repeated call of the model fails.
+/// Returns an agent that calls the tool `mix`, asks for a colour and answers. `count` is the number of calls to `mix`.
+/// Each answer of the model is scripted once, so that a repeated call to the model fails.
 fn painter(count: &Arc<AtomicUsize>) -> CompiledAgent {
     let counter = count.clone();
     let mix = Tool::dynamic("mix", "Mixes colours.", json!({}), move |_, _| {

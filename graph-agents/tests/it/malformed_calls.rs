@@ -1,4 +1,4 @@
-//! Malformed tool calls of the models of the crate `llm`.
+//! Malformed tool calls from models of the crate `llm`.
 
 use std::sync::{Arc, Mutex};
 

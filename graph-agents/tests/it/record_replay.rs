@@ -1,4 +1,4 @@
-//! Recorded conversations are replayed without calls of models and tools.
+//! Recorded conversations are replayed without calling models or tools.
 
 use std::{
     path::Path,

@@ -287,7 +287,7 @@ async fn cancelled_run_releases_the_session() {
 #[tokio::test]
 async fn next_run_of_a_thread_releases_the_session_of_a_failed_run() {
     let executor = Counting::default();
-    // The second call of the model fails, because the script is exhausted.
+    // The second call to the model fails, because the script is exhausted.
     let model = ScriptedModel::new([call("shell", command("a"), "c1")]);
     let agent = Agent::new(model).shared_middleware(executor.shell());
     let agent = agent.checkpointer(MemorySaver::new()).compile().unwrap();

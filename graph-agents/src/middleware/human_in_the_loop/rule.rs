@@ -1,17 +1,17 @@
-//! Rules for the review of a tool's calls.
+//! Rules for reviewing calls to a tool.
 
 use std::{fmt, sync::Arc};
 
 use super::kind::DecisionKind;
 use crate::message::ToolCall;
 
-/// Rule for the review of calls of a tool.
+/// Rule for reviewing calls to a tool.
 ///
 /// ```
 /// use graph_agents::middleware::{DecisionKind, HumanInTheLoop, ReviewRule};
 /// use serde_json::Value;
 ///
-/// // Calls with an amount of more than 100 are approved or rejected by a person; all others run at once.
+/// // Calls with an amount of more than 100 are approved or rejected by a person; all others run immediately.
 /// let rule = ReviewRule::allow([DecisionKind::Approve, DecisionKind::Reject])
 ///     .description("Approve the payment?")
 ///     .when(|call| call.args.get("amount").and_then(Value::as_f64).is_none_or(|it| it > 100.0));

@@ -56,7 +56,8 @@ pub trait CommandExecutor: fmt::Debug + Send + Sync {
 /// A session of commands. Its state, such as the working directory, is kept from one command to the next.
 ///
 /// A session is dropped without [`close`](Self::close) if its command is cancelled, if its thread continues from an
-/// earlier checkpoint, or if it is unused for an hour. Also release its resources on drop.
+/// earlier checkpoint, or if it is unused for an hour. An implementation must therefore also release its resources when
+/// it is dropped.
 #[async_trait]
 pub trait CommandSession: fmt::Debug + Send {
     /// Executes a command. Returns a result for a command that fails; an error fails the agent's run.

@@ -1,4 +1,4 @@
-//! Executes the calls of the tool `shell`.
+//! Executes calls to the tool `shell`.
 
 use std::sync::Arc;
 
