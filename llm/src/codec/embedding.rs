@@ -69,7 +69,7 @@ impl Protocol {
             return Err(lacks(&body, "embeddings"));
         }
         if vectors.len() != n_texts {
-            let message = format!("{} vectors for {n_texts} texts", vectors.len());
+            let message = format!("the response has {} vectors for {n_texts} texts", vectors.len());
             return Err(malformed(&message));
         }
         let usage = tokens.and_then(Value::as_u64).map(|input| Usage { input, ..Usage::default() });

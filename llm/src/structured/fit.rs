@@ -145,10 +145,17 @@ impl<'a> Fitter<'a> {
             }
         }
         Err(match problems.as_slice() {
-            [] => format!("{} cannot have any form", self.location()),
+            [] => format!(
+                "{} matches nothing, because its schema has no alternatives",
+                self.location()
+            ),
             [problem] => problem.clone(),
             [problem, ..] => {
-                format!("{} has none of its {} forms: {problem}", self.location(), problems.len())
+                format!(
+                    "{} matches none of the {} alternatives in its schema: {problem}",
+                    self.location(),
+                    problems.len()
+                )
             }
         })
     }

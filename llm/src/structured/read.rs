@@ -143,8 +143,10 @@ fn parse_extracted<T: DeserializeOwned>(
     }
     match last_object(schema, found).map(|it| &found[it].json) {
         Some(Json::Whole(value)) => fit_or_unwrap(schema, value),
-        Some(Json::Broken(_)) => Err("the last JSON value of this form is incomplete".to_owned()),
-        None => Err("no JSON of this form in the reply".to_owned()),
+        Some(Json::Broken(_)) => {
+            Err("the last JSON object with a property of the schema is incomplete".to_owned())
+        }
+        None => Err("no JSON object in the reply has a property of the schema".to_owned()),
     }
 }
 
@@ -174,7 +176,7 @@ fn last_value<T: DeserializeOwned>(
             Err(it) => problem = problem.or(Some(it)),
         }
     }
-    Err(problem.unwrap_or_else(|| "no JSON of this form in the reply".to_owned()))
+    Err(problem.unwrap_or_else(|| "the reply contains no complete JSON object or array".to_owned()))
 }
 
 /// Removes all objects that match the schema, except for the last one. Also removes all complete objects and arrays

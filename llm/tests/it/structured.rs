@@ -116,7 +116,8 @@ fn json_is_extracted_from_prose() {
 #[test]
 fn incomplete_answer_is_not_replaced_by_a_quoted_one() {
     let cut = &OWN[..OWN.len() - 30];
-    let incomplete = "json_extracted: the last JSON value of this form is incomplete";
+    let incomplete =
+        "json_extracted: the last JSON object with a property of the schema is incomplete";
     for (reply, expected) in [
         (format!("The critic says {CRITICS}. Mine: {cut}"), incomplete),
         (format!("> {CRITICS}\n\nMine: {cut}"), incomplete),
@@ -234,7 +235,8 @@ fn unreadable_replies_are_explained_per_method() {
     check(
         "I would rather not say.",
         "the reply contains no value that fits the schema: json: not JSON: expected value at line 1 column 1; \
-         json_extracted: no JSON of this form in the reply; regex: no label of the schema is followed by a value",
+         json_extracted: no JSON object in the reply has a property of the schema; regex: no label of the schema is \
+         followed by a value",
     );
     check(
         r#"{"impact": "8%", "feasibility": 4, "risk_adjusted_return": 5, "strategic_alignment": 6}"#,
