@@ -74,9 +74,9 @@ checks! {
     "changes: later changes do not affect older checkpoints" => older_unchanged(),
     "changes: fields are independent" => independent_fields(),
     "changes: a change of the wrong kind is never read as a value" => wrong_kind(),
-    "changes: a chain of 3,000 extends reads back completely" => long_extends(),
-    "changes: a chain of 500 merges reads back completely" => long_merges(),
-    "changes: a chain of 500 puts reads back completely" => long_puts(),
+    "changes: a chain of 3,000 `extend` changes reads back completely" => long_extends(),
+    "changes: a chain of 500 `merge` changes reads back completely" => long_merges(),
+    "changes: a chain of 500 `put` changes reads back completely" => long_puts(),
     "changes: a listing of a long chain reads back completely" => long_listing(),
     "changes: 200 random changes on random bases match a model" => random_changes(),
 }

@@ -10,9 +10,9 @@ use super::support::*;
 checks! {
     "prune: the newest one is kept" => keeps(Keep::Newest(1), 1),
     "prune: the newest three are kept" => keeps(Keep::Newest(3), 3),
-    "prune: newest 0 still keeps one" => keeps(Keep::Newest(0), 1),
-    "prune: newest beyond the history keeps everything" => keeps(Keep::Newest(100), 5),
-    "prune: newest usize::MAX keeps everything" => keeps(Keep::Newest(usize::MAX), 5),
+    "prune: a count of 0 still keeps the newest one" => keeps(Keep::Newest(0), 1),
+    "prune: a count beyond the history keeps everything" => keeps(Keep::Newest(100), 5),
+    "prune: a count of usize::MAX keeps everything" => keeps(Keep::Newest(usize::MAX), 5),
     "prune: since keeps checkpoints created at or after the time" => keeps(Keep::Since(time(1_030)), 2),
     "prune: since keeps the newest even if it is older" => keeps(Keep::Since(time(9_999)), 1),
     "prune: since a time before all checkpoints keeps everything" => keeps(Keep::Since(time(0)), 5),

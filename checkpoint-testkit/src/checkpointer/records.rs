@@ -9,16 +9,16 @@ use serde_json::json;
 use super::support::*;
 
 checks! {
-    "records: a finished task reads back" => reads_back(record("a", finished())),
-    "records: a task without writes and targets reads back" =>
+    "records: a finished task reads back unchanged" => reads_back(record("a", finished())),
+    "records: a task without writes and targets reads back unchanged" =>
         reads_back(record("a", TaskEvent::Done { writes: vec![], gotos: vec![] })),
-    "records: a failed task reads back" =>
+    "records: a failed task reads back unchanged" =>
         reads_back(record("a", TaskEvent::Failed { error: "line one\nline two".to_owned(), handled: true })),
-    "records: an interrupt reads back" => reads_back(record("a", interrupted())),
-    "records: resume values read back" =>
+    "records: an interrupt reads back unchanged" => reads_back(record("a", interrupted())),
+    "records: resume values read back unchanged" =>
         reads_back(record("a", TaskEvent::Resumed { values: vec![json!(null), json!("yes")] })),
-    "records: a command reads back" => reads_back(command()),
-    "records: an effect reads back" => reads_back(record("a", effect("charge/7", json!({"ok": true})))),
+    "records: a command reads back unchanged" => reads_back(command()),
+    "records: an effect reads back unchanged" => reads_back(record("a", effect("charge/7", json!({"ok": true})))),
     "records: the order within one call is kept" => ordered_in_one_call(),
     "records: the order across calls is kept" => ordered_over_calls(),
     "records: the order of commands is kept" => commands_in_order(),

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::support::*;
 
 checks! {
-    "slots: a second done is ignored" => keeps_first(done(1), done(2)),
+    "slots: a second `done` event is ignored" => keeps_first(done(1), done(2)),
     "slots: a second effect with the same key is ignored" => keeps_first(effect("k", 1), effect("k", 2)),
     "slots: a second command of a run is ignored" => keeps_first(command("r", 1), command("r", 2)),
     "slots: a second failure replaces the first" => keeps_last(failed("one"), failed("two")),
@@ -27,10 +27,10 @@ checks! {
     "slots: two tasks have their own slots" =>
         keeps_all(vec![record("a", done(1)), record("b", done(2)), record("ab", done(3))]),
     "slots: two tasks of one node have their own slots" => keeps_all(one_node()),
-    "slots: the first of two dones in one call is kept" => within_one_call(),
+    "slots: the first of two `done` events in one call is kept" => within_one_call(),
     "slots: a later failure does not replace the result" => failed_after_done(),
     "slots: each checkpoint has its own slots" => own_checkpoint(),
-    "slots: the first done is kept even if its checkpoint is stored later" => before_checkpoint(),
+    "slots: the first `done` event is kept even if its checkpoint is stored later" => before_checkpoint(),
 }
 
 fn failed(error: &str) -> TaskEvent {
