@@ -61,9 +61,9 @@ pub(crate) async fn run(
             if !runner.allows_interrupts() =>
         {
             let problem = "the process that runs the subgraph interrupted or stopped it, which is \
-                           not allowed for this subgraph; the settings are \
-                           `SandboxOptions::deny_interrupts` and \
-                           `RemoteRunner::allows_interrupts`";
+                           not allowed for this subgraph; to allow it, remove \
+                           `SandboxOptions::deny_interrupts`, or return true from \
+                           `RemoteRunner::allows_interrupts` in your own runner";
             return Err(NodeError::terminal(problem));
         }
         RemoteEnd::Interrupted(interrupts) => {
