@@ -89,7 +89,7 @@ pub(super) fn parse(options: TokenStream, item: TokenStream) -> syn::Result<Tool
         return Err(Error::new(signature.ident.span(), problem));
     }
     if let Some(other) = function.attrs.iter().find(|it| !it.path().is_ident("doc")) {
-        let problem = "`#[tool]` does not support further attributes; move them to a function that the tool calls";
+        let problem = "`#[tool]` does not support other attributes on the same function; move this one to a function that the tool calls";
         return Err(Error::new(other.span(), problem));
     }
     let parameters = signature.inputs.iter().map(parameter).collect::<syn::Result<_>>()?;
