@@ -36,7 +36,7 @@ impl Check {
 
     /// Runs the check on an empty saver.
     ///
-    /// The check fails if it panics or does not finish within two minutes.
+    /// The check fails if it panics or does not finish within five minutes.
     pub async fn run(&self, saver: Arc<dyn Checkpointer>) -> Result<(), CheckFailure> {
         run_check(self.name, (self.body)(saver)).await
     }

@@ -39,7 +39,7 @@ impl Check {
 
     /// Calls `make` with the check's settings to create a store, and runs the check on that store.
     ///
-    /// A panic counts as a failure, and so does a check that takes longer than two minutes.
+    /// A panic counts as a failure, and so does a check that takes longer than five minutes.
     pub async fn run<F, Fut>(&self, make: F) -> Result<(), CheckFailure>
     where
         F: Fn(Settings) -> Fut,
