@@ -193,7 +193,8 @@ fn unavailable(error: &sandbox_vm::Error) -> AgentError {
     AgentError::tool(format!("the sandbox failed: {error}"))
 }
 
-/// Returns the text files in the working directory that are stored in the state.
+/// Returns the files in the working directory that belong in the state: text files that are not hidden, within the
+/// limits.
 async fn stored_files(sandbox: &Sandbox) -> Result<Files, sandbox_vm::Error> {
     let mut files = Files::new();
     let (mut directories, mut bytes) = (vec![(String::new(), 0)], 0);

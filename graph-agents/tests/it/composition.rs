@@ -1,4 +1,4 @@
-//! Agents as parts of other agents and of graphs, and their drawings.
+//! Tests of agents that are parts of other agents and of graphs, and of their drawings.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! Semantic search of a store with the scripted embedding model.
+//! Tests of the semantic search of a store, with the scripted embedding model.
 
 use graph_agents::{Agent, AiMessage, Message, ScriptedModel, ToolCall, tool};
 use graph_core::{

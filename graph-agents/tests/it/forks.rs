@@ -1,4 +1,4 @@
-//! Time travel: conversations that continue from an earlier checkpoint.
+//! Tests of time travel: conversations that continue from an earlier checkpoint.
 
 use std::sync::{
     Arc,

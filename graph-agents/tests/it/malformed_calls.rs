@@ -1,4 +1,4 @@
-//! Malformed tool calls from models of the crate `llm`.
+//! Tests of malformed tool calls from models of the crate `llm`.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! The money budget counts every model call of an agent and of its other middleware.
+//! Tests that the money budget counts every model call of an agent and of its other middleware.
 
 use std::sync::{
     Arc,

@@ -1,4 +1,4 @@
-//! Options of an agent that reach the request to the model.
+//! Tests that the options of an agent reach the request to the model.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! Recorded conversations are replayed without calling models or tools.
+//! Tests that recorded conversations are replayed without calling models or tools.
 
 use std::{
     path::Path,

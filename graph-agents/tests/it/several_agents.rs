@@ -1,4 +1,4 @@
-//! Dependencies, middleware and stores of supervisors and deep agents.
+//! Tests of the dependencies, middleware and stores of supervisors and deep agents.
 
 use std::sync::{Arc, Mutex};
 

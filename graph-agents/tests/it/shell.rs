@@ -1,4 +1,4 @@
-//! Shell sessions.
+//! Tests of shell sessions.
 
 mod counting;
 

@@ -1,4 +1,4 @@
-//! Everything that a tool returns to the model is limited in length and marked as untrusted.
+//! Tests that everything that a tool returns to the model is limited in length and marked as untrusted.
 
 use std::fs;
 

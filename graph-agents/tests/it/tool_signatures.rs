@@ -1,4 +1,4 @@
-//! The kinds of parameters and return types of `#[tool]`.
+//! Tests of all kinds of parameters and return types of `#[tool]`.
 
 use graph_agents::{AgentError, AgentState, Command, Dep, ToolCall, ToolOutput, ToolRuntime, tool};
 use graph_core::{Context, NodeError, store::Store};

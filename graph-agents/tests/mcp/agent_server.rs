@@ -1,4 +1,4 @@
-//! Agents as MCP servers, over HTTP and in memory.
+//! Tests of agents as MCP servers, over HTTP and in memory.
 
 use std::{process::Stdio, sync::Arc};
 

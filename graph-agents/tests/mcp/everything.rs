@@ -1,4 +1,4 @@
-//! The reference server from npm, over standard input and output and over streamable HTTP.
+//! Tests with the MCP reference server from npm, over standard input and output and over streamable HTTP.
 
 use std::{
     path::{Path, PathBuf},

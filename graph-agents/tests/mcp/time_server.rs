@@ -1,4 +1,4 @@
-//! `mcp-server-time` from PyPI, over standard input and output.
+//! Tests with `mcp-server-time` from PyPI, over standard input and output.
 
 use graph_agents::{
     Status, Tool,
