@@ -142,7 +142,7 @@ async fn a_run_cannot_stop_at_a_node_that_the_graph_lacks() {
 }
 
 #[tokio::test]
-async fn a_thread_whose_stream_was_dropped_can_continue_at_once() {
+async fn a_thread_whose_stream_was_dropped_can_continue_immediately() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let graph = chain(["a", "b"]).checkpointer(MemorySaver::new()).compile().unwrap();
         for round in 0..20 {

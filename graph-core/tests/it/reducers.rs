@@ -151,7 +151,7 @@ async fn every_reducer_folds_in_task_order() {
 }
 
 #[tokio::test]
-async fn folded_values_read_back_from_a_checkpoint() {
+async fn folded_values_round_trip_through_a_checkpoint() {
     let thread = both();
     for _ in 0..3 {
         let outcome = thread.run(All::empty_input()).await.unwrap();

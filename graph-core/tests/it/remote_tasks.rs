@@ -233,7 +233,7 @@ fn without_ids(value: Value) -> Value {
 const JOBS: [&str; 7] = ["plain", "alone", "ask", "retry", "fail", "parent", "graph"];
 
 #[tokio::test]
-async fn result_events_and_history_equal_a_local_run() {
+async fn result_events_and_history_equal_those_of_a_local_run() {
     for mode in JOBS {
         let (expected, calls) = observe(mode, None).await;
         let runner = Arc::new(Loopback { min_tasks: 4, ..Default::default() });

@@ -78,7 +78,7 @@ async fn a_subgraph_takes_payloads() {
 }
 
 #[tokio::test]
-async fn persistence_decides_what_a_second_run_starts_with() {
+async fn persistence_determines_the_initial_state_of_a_second_run() {
     for (persistence, second) in [
         (Persistence::Invocation, vec!["x 0", "x 1"]),
         (Persistence::Thread, vec!["x 0", "x 1", "x 2", "x 3"]),

@@ -74,7 +74,7 @@ async fn node_waits_for_a_task_that_leads_to_a_writer() {
 }
 
 #[tokio::test]
-async fn payload_of_a_finished_task_is_processed_at_once() {
+async fn payload_of_a_finished_task_is_processed_immediately() {
     async fn send(_: &Trail, cx: &Context<Probe>) -> Result<Command<Trail, Vec<Goto>>, NodeError> {
         cx.deps().enter(cx.step(), cx.node()).await?;
         let number = u32::from(cx.node() == "z");
