@@ -59,7 +59,7 @@ fn variants_without_payload_go_to_their_targets() {
 }
 
 #[test]
-fn variants_with_payload_send_it() {
+fn variants_with_payload_send_the_payload() {
     check_destinations("#[to(write)] A(Section)", &["send write Section"]);
     check_destinations("#[to(write)] A(Option<Section>)", &["send write Option < Section >"]);
     check_destinations("#[to(write)] A(Vec<Section>)", &["send write each Section"]);
