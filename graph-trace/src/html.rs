@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_cannot_leave_its_element() {
+    fn a_title_cannot_close_its_html_element() {
         assert_eq!(
             escape_html("</title><b a=\"'\">&"),
             "&lt;/title&gt;&lt;b a=&quot;&#39;&quot;&gt;&amp;"

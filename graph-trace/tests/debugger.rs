@@ -144,7 +144,7 @@ async fn an_edit_only_changes_the_state() {
 }
 
 #[tokio::test]
-async fn an_edit_as_a_node_routes_again() {
+async fn an_edit_as_a_node_determines_the_next_nodes_again() {
     let mut debugger = Debugger::new(cycle().thread("t", ()));
     debugger.start(tea()).await.unwrap();
     debugger.step().await.unwrap();
