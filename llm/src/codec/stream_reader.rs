@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn content_after_a_finish_reason_needs_an_end_of_its_own() {
+    fn content_after_a_finish_reason_makes_the_stream_incomplete_again() {
         let chunk = |delta: &str, reason: &str| {
             format!("data: {{\"choices\":[{{\"delta\":{delta},\"finish_reason\":{reason}}}]}}\n\n")
         };

@@ -248,7 +248,7 @@ fn media_have_the_form_of_each_protocol() {
 }
 
 #[test]
-fn media_in_messages_of_the_model_are_rejected() {
+fn media_in_assistant_messages_are_rejected() {
     let parts = vec![Media::image("image/png", b"png").into()];
     let request = Request::conversation(vec![Message::new(Role::Assistant, parts)]);
     for (name, protocol) in PROTOCOLS {
