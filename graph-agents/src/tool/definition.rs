@@ -176,8 +176,8 @@ impl Tool {
         self.edit(|it| it.injected.push(injected))
     }
 
-    /// Ends the agent's loop after this tool, unless the model called another tool, without this setting, in the same
-    /// message.
+    /// Ends the agent's loop after this tool. The loop continues if the same message also calls a tool without this
+    /// setting.
     pub fn return_direct(self) -> Self {
         self.edit(|it| it.return_direct = true)
     }
