@@ -88,8 +88,8 @@ pub(super) struct RecordedCall {
     pub(super) model: ModelId,
     pub(super) request: Request,
     pub(super) outcome: Result<Response, Error>,
-    /// Token counts of the failed attempts before the outcome that have to be paid for. `None` if the provider did not
-    /// report them.
+    /// Token counts of the failed attempts that preceded the outcome and have to be paid for. `None` if the provider
+    /// did not report them.
     pub(super) failed_attempts: Vec<Option<Usage>>,
 }
 

@@ -75,8 +75,8 @@ pub(super) struct Line {
     pub(super) call: Value,
     /// The response or the error.
     pub(super) outcome: Outcome,
-    /// Token counts of the failed attempts before the outcome that have to be paid for. `None` if the provider did not
-    /// report them.
+    /// Token counts of the failed attempts that preceded the outcome and have to be paid for. `None` if the provider
+    /// did not report them.
     pub(super) failed_attempts: Vec<Option<Usage>>,
     /// Whether the call is made again, although the file contains its outcome.
     pub(super) is_repeated: bool,
