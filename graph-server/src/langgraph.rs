@@ -151,7 +151,7 @@ pub struct LangGraphApi {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ApiOptions {
-    /// Whether webhooks may have loopback and private addresses. If clients are not trusted, it should be `false`,
+    /// Whether webhooks may be sent to loopback and private addresses. Set it to `false` if clients are not trusted,
     /// because a client could otherwise reach services inside the server's network.
     pub private_webhooks: bool,
     /// Maximum number of runs that this process executes at a time. Further runs wait in the queue, where another
@@ -173,7 +173,7 @@ impl ApiOptions {
         self
     }
 
-    /// Sets whether webhooks may have loopback and private addresses.
+    /// Sets whether webhooks may be sent to loopback and private addresses.
     #[must_use]
     pub fn private_webhooks(mut self, allowed: bool) -> Self {
         self.private_webhooks = allowed;

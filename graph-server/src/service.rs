@@ -173,8 +173,8 @@ impl Service {
     }
 
     /// Deletes an inactive run. `delete_files` deletes the data that the runner stored; no caller can resume the run
-    /// before it returns. If `delete_files` fails, the run is kept, and the inner result is the error. If the returned
-    /// future is dropped, the run is deleted nevertheless.
+    /// before `delete_files` returns. If `delete_files` fails, the run is kept, and the inner result is the error. If
+    /// the returned future is dropped, the run is deleted nevertheless.
     pub async fn delete<E: Send + 'static>(
         &self,
         id: &str,

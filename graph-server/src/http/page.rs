@@ -43,7 +43,8 @@ fn router<S: Clone + Send + Sync + 'static>(
     Router::new().route("/", get(serve.clone())).route("/{*path}", get(serve))
 }
 
-/// Returns the response for the path of a file or of a missing file. Returns `None` for paths of the page itself.
+/// Returns the response for a path at which only a file may be served: the file, or 404 if it is missing. Returns
+/// `None` for all other paths, which may be routes of the page.
 fn find(file: fn(&str) -> Option<Asset>, name: &str) -> Option<Response> {
     if name == "api" || name.starts_with("api/") {
         return Some(not_found());

@@ -9,8 +9,9 @@ use tokio::sync::Notify;
 
 use super::{ClientNetwork, Metrics, Problem};
 
-/// Limits the number of concurrent event streams. If the limit is reached, a new stream ends the oldest stream of the
-/// client that has the most streams, unless the new stream belongs to a client with about as many.
+/// Limits the number of concurrent event streams. If the limit is reached, a new stream replaces the oldest stream of
+/// the client with the most streams, provided that this client still has at least as many streams as the new stream's
+/// client. Otherwise, the new stream is rejected.
 #[derive(Debug, Clone)]
 pub struct StreamLimit {
     limit: usize,
@@ -67,8 +68,8 @@ impl StreamLimit {
 }
 
 impl OpenStreams {
-    /// Ends the oldest stream of the client that has the most, if it keeps at least as many as `client` then has.
-    /// Returns whether a stream was ended.
+    /// Ends the oldest stream of the client with the most streams, to make room for a new stream of `client`. Does
+    /// nothing if `client` would then have more streams than the other client. Returns whether a stream was ended.
     fn replace_for(&mut self, client: ClientNetwork) -> bool {
         let mut counts = HashMap::<ClientNetwork, usize>::new();
         for stream in self.streams.values() {

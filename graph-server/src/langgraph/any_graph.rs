@@ -138,8 +138,8 @@ pub(super) trait AnyGraph: Send + Sync {
     fn fields(&self) -> &[Field];
 }
 
-/// Returns the selected fields among values of a client. As in LangGraph, other fields are ignored: chat clients send
-/// fields that only some graphs have.
+/// Returns the values that a client has sent for the selected fields. As in LangGraph, other values are ignored: chat
+/// clients send fields that only some graphs have.
 pub(super) fn select_fields(
     known: &[Field],
     given: &Map<String, Value>,

@@ -150,8 +150,8 @@ impl Inner {
         }
     }
 
-    /// If the last state of a run is being stored, waits until it is stored. A caller that has read this state from
-    /// the registry can then change the run, although the run was still in the map of active runs.
+    /// If the last state of a run is being stored, waits until the run has left the map of active runs. Otherwise, a
+    /// caller that has read this state from the registry could not change the run yet.
     pub(super) async fn wait_if_ending(&self, id: &str) {
         let ending = self.active(id).filter(|it| it.is_ending.load(Ordering::SeqCst));
         if let Some(active) = ending {

@@ -69,7 +69,7 @@ async fn the_stream_of_an_unfinished_run_ends_without_a_status_when_the_server_s
 }
 
 /// Time is paused, so the runtime advances it to the next timer whenever all tasks are idle. The requests do not use a
-/// network, because time would also advance while bytes are on their way.
+/// network, because time would also advance while bytes are in flight.
 #[tokio::test(start_paused = true)]
 async fn idle_streams_send_keep_alive_messages() {
     let (_service, routes) = app::open(Counter::new(0), 9, Metrics::default()).await;

@@ -89,7 +89,7 @@ async fn incomplete_request_headers_time_out() {
     let mut slow = TcpStream::connect(server.address).await.unwrap();
     slow.write_all(b"GET /runs HTTP/1.1\r\nhost: localhost\r\nx-more: ").await.unwrap();
     let mut said = String::new();
-    // The server resets the connection if the header arrives when it is closed.
+    // Reading fails if the server resets the connection.
     let _ = slow.read_to_string(&mut said).await;
     assert!(!said.contains("200 OK"), "{said}");
     let waited = begun.elapsed();
@@ -106,8 +106,8 @@ async fn unread_responses_time_out() {
     let mut begun = [0; 15];
     deaf.read_exact(&mut begun).await.unwrap();
     assert_eq!(&begun, b"HTTP/1.1 200 OK");
-    // From now on, the runtime advances the time to the next timer whenever all tasks are idle. Before, the
-    // response could time out while its first bytes are on their way.
+    // From now on, the runtime advances the time to the next timer whenever all tasks are idle. If the time were paused
+    // from the start, the response could time out while its first bytes are in flight.
     tokio::time::pause();
     sleep(Duration::from_secs(90)).await;
     let mut taken = Vec::new();
@@ -276,7 +276,7 @@ async fn idle_connections_do_not_lock_out_new_ones() {
     }
     let mut n_open = 0;
     for mut connection in idle {
-        // A closed connection is at its end after the response to the first request.
+        // A connection that the server has closed returns no response to this second request.
         connection
             .write_all(b"GET /runs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
             .await

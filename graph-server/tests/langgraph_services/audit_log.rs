@@ -13,8 +13,8 @@ use tracing::{
 
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Starts to record the audit log of all servers. Every server calls this before it can log anything: the interest in a
-/// log statement is cached when it is first reached, for all threads.
+/// Starts to record the audit log of all servers. Every server calls this before it logs anything, because `tracing`
+/// caches, when a log statement is first reached, whether the statement is enabled.
 pub(crate) fn record() {
     static STARTED: Once = Once::new();
     STARTED.call_once(|| tracing::subscriber::set_global_default(AuditLog).unwrap());

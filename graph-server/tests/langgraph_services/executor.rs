@@ -1,4 +1,4 @@
-//! Runs that an executor executes, also while it is unavailable.
+//! Runs that an executor executes, including while the executor is unavailable.
 
 use std::{
     collections::BTreeMap,

@@ -41,7 +41,7 @@ async fn a_run_of_a_frozen_replica_ends_once_and_the_replica_writes_nothing_afte
         || TABLES.map(|table| cluster.sql(&format!("SELECT t FROM {table} t ORDER BY t::text")));
     let before = contents();
     a.thaw();
-    // Answered when the replica has noticed that it lost the run.
+    // This request is answered once the replica has noticed that it lost the run.
     a.get(&format!("{run}/join")).await;
     sleep(GRACE).await;
     assert_eq!(contents(), before);

@@ -79,13 +79,13 @@ async fn a_replica_continues_a_run_that_it_has_lost() {
     let a = cluster.replica(4);
     let run = a.start(&a.new_thread().await, &held_job("x", 10, 3)).await;
     cluster.wait_for_effects(3).await;
-    // As if the lease had expired, and another replica had claimed the run and was killed.
+    // Simulates that the lease has expired, and that another replica has claimed the run and was killed.
     cluster.sql(
         "UPDATE graph_server.queue SET holder = 'killed', fence = fence + 1, lease_until = now()",
     );
     cluster.release();
     let stored = loop {
-        // Answered when the replica loses the run, and when the run ends.
+        // This request is answered when the replica loses the run, and when the run ends.
         a.get(&format!("{run}/join")).await;
         let stored = a.get(&run).await;
         if stored["status"] != "running" {

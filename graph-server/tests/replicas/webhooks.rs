@@ -19,7 +19,7 @@ async fn a_webhook_of_a_killed_replica_is_sent_by_another_one() {
     drop(a);
 
     let _b = cluster.replica_with(1, &["--private-webhooks"]);
-    // As if the lease of the killed replica had expired.
+    // Simulates that the lease of the killed replica has expired.
     cluster.sql(
         "UPDATE graph_server.document
         SET data = regexp_replace(data, '\"lease_until\":\"[^\"]*\"', '\"lease_until\":\"2000-01-01T00:00:00Z\"')

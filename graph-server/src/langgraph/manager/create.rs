@@ -70,8 +70,8 @@ impl Manager {
     }
 }
 
-/// A run that is in memory before it is stored. Unless it is stored, it is removed from memory, because the storage failed
-/// or the client has disconnected.
+/// Removes a run from memory when it is dropped, unless the run was stored. It is dropped before the run is stored if
+/// the storage fails or the client disconnects.
 struct UnstoredRun<'a> {
     manager: &'a Manager,
     run: Uuid,
@@ -90,7 +90,8 @@ impl Drop for UnstoredRun<'_> {
 /// Fails if a run cannot be created on a thread.
 fn check_admission(run: &Run, entry: &ThreadEntry) -> ApiResult<()> {
     check_not_reserved(run.thread_id, entry)?;
-    // A client may have seen the end of a run that is about to leave the queue. The new run waits for it there.
+    // A run that has ended stays in the queue for a moment. It does not count as active, because a client may already
+    // have seen its end. The new run waits in the queue until it is removed.
     let is_busy = entry.active.iter().any(|it| it.due && !it.has_ended);
     if is_busy && run.multitask_strategy == MultitaskStrategy::Reject {
         let detail = "the thread already has an active run; wait for it, cancel it or choose another \

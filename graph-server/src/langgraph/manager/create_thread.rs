@@ -9,8 +9,8 @@ use crate::langgraph::{
 };
 
 impl Manager {
-    /// Stores a new thread. If a thread with its id exists, that one is not changed, and is returned. Fails if the client
-    /// does not see it, or if it is being deleted.
+    /// Stores a new thread. If a thread with its id already exists, returns the existing thread unchanged. Fails if the
+    /// client does not see the existing thread, or if it is being deleted.
     pub(in crate::langgraph) async fn create_thread(
         &self,
         thread: &Thread,

@@ -158,7 +158,8 @@ impl Manager {
         live: &Arc<LiveRun>,
         result: RunResult,
     ) -> ApiResult<()> {
-        // A lease that cannot be renewed because the run was removed is not lost.
+        // The lease cannot be renewed once the run is removed from the queue. `is_finishing` prevents this failure from
+        // being treated as a lost lease.
         live.set_finishing();
         self.queue.end_run(claim, &result.output).await?;
         self.end_here(live.clone(), result);

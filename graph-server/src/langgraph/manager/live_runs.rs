@@ -35,8 +35,8 @@ impl LiveRuns {
         self.live.entry(run.run_id).or_insert_with(new).clone()
     }
 
-    /// Returns a run that has ended, without adding it. If it were added before its end is read, another request could find
-    /// it, and wait for an end that has passed.
+    /// Returns a `LiveRun` for a run that has ended, without adding it to the map. If it were added before its end is
+    /// read from the storage, another request could find it and wait for its end forever.
     pub(super) fn unlisted(&self, run: &Run, owner: Option<String>) -> Arc<LiveRun> {
         let feed = self.existing_feed(run.thread_id);
         let counter = feed.map(|it| it.counter.clone()).unwrap_or_default();

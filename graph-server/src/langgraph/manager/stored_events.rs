@@ -47,7 +47,7 @@ impl Manager {
         for run in self.event_log.runs_of_thread(thread).await? {
             stored.extend(self.live_stored(run).await?);
         }
-        // A run that is abandoned after this lock was acquired is removed from the feed again.
+        // The lock is held while the runs are added, so a run that is abandoned later is removed from the feed again.
         let mut live_runs = self.lock();
         let n_found = stored.len();
         stored.retain(|it| it.has_ended() || !it.is_lost());

@@ -1,4 +1,5 @@
-//! Query parameters. Clients repeat a parameter to send a list, send a list as JSON, or send an empty value for none.
+//! Query parameters. Clients send a list by repeating a parameter or as JSON, and may send an empty value instead of
+//! omitting a parameter.
 
 use std::collections::BTreeMap;
 

@@ -67,7 +67,8 @@ pub(super) async fn check_run(
     let now = now();
     let mut metadata = assistant.metadata.clone();
     metadata.extend(thread.metadata.clone());
-    // A cron names itself in its own runs. Other runs on its thread do not belong to it.
+    // Only runs that a cron starts have its id in their metadata. The id in the thread's metadata must not be copied to
+    // other runs.
     metadata.remove("cron_id");
     metadata.extend(body.config.metadata.clone());
     metadata.extend(body.metadata.clone());

@@ -38,7 +38,8 @@ impl EventBuffer {
         let mut items = self.lock();
         let seq = self.counter.fetch_add(SEQ_STEP, Ordering::Relaxed) + SEQ_STEP;
         append(&mut items, Item { seq, at: SystemTime::now(), body });
-        // The lock is still held, so a reader that is polled after another one has read the event reads it too.
+        // Readers are notified while the lock is held, so every reader that is polled after another reader has read the
+        // event is ready too.
         self.end.send_modify(|end| end.0 = seq);
     }
 

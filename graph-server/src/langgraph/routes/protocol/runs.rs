@@ -134,7 +134,7 @@ pub(super) async fn respond_to_interrupts(
     }
     let pending = pending_interrupts(manager, thread).await?;
     if let Some(id) = answers.keys().find(|it| !pending.contains(it)) {
-        let problem = format!("the thread does not wait for an answer to interrupt `{id}`");
+        let problem = format!("interrupt `{id}` is not pending on this thread");
         return Err(CommandError("no_such_interrupt", problem));
     }
     let stored = manager.thread(thread).await?;

@@ -1,7 +1,7 @@
 //! Subscriptions of WebSockets.
 //!
 //! The id of a subscription contains its filter. A client that has lost its connection can therefore restore its
-//! subscriptions on a new one, also after a restart of the server and on another replica.
+//! subscriptions on a new one, even after a restart of the server or on another replica.
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde::Deserialize;

@@ -65,7 +65,8 @@ impl SubscriptionEvents {
 
     /// Waits for the next event of any subscription. Returns `None` if the server is shutting down.
     pub(super) async fn next(&mut self) -> Option<Value> {
-        // Otherwise, a subscription would seem to have no event when the task has used its time slice.
+        // Without `unconstrained`, Tokio reports an available event as pending once the task has exhausted its
+        // cooperative budget.
         let event = unconstrained(poll_fn(|context| self.poll_earliest(context))).await?;
         Some(self.number(event))
     }

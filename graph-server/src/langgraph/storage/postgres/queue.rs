@@ -27,7 +27,8 @@ const RESERVATION_SECONDS: f64 = 60.0;
 /// Shortest wait for a lease to expire.
 const MIN_WAIT: Duration = Duration::from_millis(50);
 
-/// Columns of an active run. In a transaction, `now()` would be the time before the thread was locked.
+/// Columns of an active run. `now()` is not used, because it returns the time at which the transaction started, before
+/// the thread was locked.
 const ACTIVE: &str = "
     run, thread, owner, holder IS NOT NULL AND NOT ending, start_at <= statement_timestamp(),
     EXISTS (
@@ -107,7 +108,7 @@ impl RunQueue for PostgresStorage {
             Err(error) => return Err(error.into()),
         }
         drop(connection);
-        // Start times, and the ends of the leases.
+        // Time until the first run starts or the first lease expires.
         let select = "
             SELECT extract(epoch FROM min(CASE
                 WHEN holder IS NULL THEN CASE WHEN start_at > now() THEN start_at END
