@@ -225,8 +225,8 @@ impl LegRunner {
                 // The previous worker has used an answer after this worker read the thread. Read it again.
                 Err(RunError::UnknownInterrupt { .. }) if claim.fence > 1 => {}
                 Err(RunError::Checkpoint(CheckpointError::Busy { .. })) => {
-                    // The database releases the lease of a dead worker. A worker that is alive but disconnected keeps
-                    // its lease.
+                    // The database releases the lease of a worker that has died, but not the lease of a worker that is
+                    // alive and disconnected.
                     if waiting.elapsed() > self.options.lease {
                         waiting = Instant::now();
                         if let Err(error) = self.evict(claim).await {

@@ -13,6 +13,14 @@
 //!
 //! The runs themselves, their results and their events are in PostgreSQL with both schedulers; see [`RunStore`].
 //!
+//! # Terms
+//!
+//! - A **leg** is the part of a run from its start, or from a resume, until it waits, stops or ends.
+//! - A worker **claims** a leg before it executes it. The **fence** of a claim is its number: the database rejects the
+//!   writes of a worker whose claim is not the newest.
+//! - A **spread** task is executed by any worker of the cluster, and not necessarily by the worker of its run.
+//! - A **pool** is a named group of workers. A node that is bound to a pool is executed only by its workers.
+//!
 //! # Guarantees
 //!
 //! - One run per thread executes at a time. Further runs of the thread wait, in the order of their submission: to

@@ -95,8 +95,8 @@ impl StartRun {
     }
 
     /// Starts from an earlier checkpoint of the thread instead of the newest one, which creates a new branch. With
-    /// input, the run sets fields and starts at START. To run the nodes again that followed the checkpoint, add an
-    /// empty [`command`](Self::command).
+    /// input, the run sets fields and starts at START. To repeat the nodes that followed the checkpoint, add an empty
+    /// [`command`](Self::command).
     ///
     /// ```
     /// use graph_cluster::{RunCommand, StartRun};

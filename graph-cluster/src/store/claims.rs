@@ -277,7 +277,8 @@ impl RunStore {
         self.query_opt(update, &[&claim.request.id, &claim.fence]).await.map(drop)
     }
 
-    /// Does not count a claim as an attempt, because the worker is alive and the database failed.
+    /// Decrements the number of attempts of a claimed run, because the claim failed through a fault of the database and
+    /// not of the worker.
     pub(crate) async fn reset_attempt(&self, claim: &Claim) -> Result<(), ClusterError> {
         // Sets a value instead of decrementing it, so that the statement is idempotent.
         let update = "

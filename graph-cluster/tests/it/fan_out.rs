@@ -125,7 +125,7 @@ pub(crate) async fn pooled_nodes_run_only_on_workers_of_their_pool(cluster: &Clu
     let request = JobSpec { rounds: 2, width: 3, pause_ms: 5, ask: true }.request("r", "t");
     let expected = local::run(&request).await;
     cluster.client.start(&request).await.expect("the run starts");
-    // The other worker executes the run up to the first pooled step.
+    // The other worker executes the run up to the first step whose nodes are bound to the pool.
     while cluster.client.run("r").await.expect("the run exists").worker.as_ref() != Some(&other.id)
         || cluster.sql("SELECT count(*) FROM graph_cluster.task") != "3"
     {

@@ -18,7 +18,7 @@ use crate::{
 const JOB: JobSpec = JobSpec { rounds: 5, width: 3, pause_ms: 20, ask: false };
 /// Spreads all tasks over the workers. The lease is that of `SHORT_LEASE`.
 const SPREAD: [&str; 4] = ["--fan-out", "1", SHORT_LEASE[0], SHORT_LEASE[1]];
-/// Longer than the lease of the workers.
+/// Maximum duration of an outage. It exceeds the lease of the workers, so some outages are longer than the lease.
 const LONG: Duration = Duration::from_millis(2500);
 
 /// Number of outages of each kind.
