@@ -112,7 +112,8 @@ pub struct Output {
     pub stdout: Vec<u8>,
     /// Bytes that the program wrote to standard error, up to the output limit.
     pub stderr: Vec<u8>,
-    /// Resources that the program used. If it ended because of its memory, at least the limit is reported.
+    /// Resources that the program used. If the program exceeded its memory limit, the reported memory is at least that
+    /// limit.
     pub usage: Usage,
     /// Whether the program was isolated from the host.
     pub isolated: bool,
@@ -132,8 +133,8 @@ pub struct PartialOutput {
     pub stdout: Vec<u8>,
     /// Bytes that the program wrote to standard error.
     pub stderr: Vec<u8>,
-    /// Resources that the sandbox used, as measured by the host. If the sandbox ended because of its memory, at least the
-    /// limit is reported.
+    /// Resources that the sandbox used, as measured by the host. If the sandbox exceeded its memory limit, the reported
+    /// memory is at least that limit.
     pub usage: Usage,
 }
 

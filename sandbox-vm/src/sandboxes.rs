@@ -39,8 +39,8 @@ pub enum Isolation {
     // The former name of this requirement, which stored runs may contain.
     #[serde(alias = "required")]
     Process,
-    /// Isolation is preferred: the first added back end that isolates guests is used, or the first one that is
-    /// available if none isolates them. Sandboxes of such a back end report that they are not isolated.
+    /// Isolation is preferred: the first added back end that isolates guests is used. If none isolates them, the first
+    /// back end that is available is used, and its sandboxes report that they are not isolated.
     Preferred,
     /// Isolation is not needed: the last added back end that is available is used, whether it isolates guests or not.
     Off,

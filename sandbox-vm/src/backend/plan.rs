@@ -25,23 +25,26 @@ const GUEST_FLAG: &str = "--sandbox-vm-guest";
 pub(crate) enum GuestArgs {
     /// Creates the namespaces and starts the next stage in them. Standard input is the channel.
     JailOuter(OuterPlan),
-    /// Builds the jail around itself and serves in it. Standard input is the channel.
+    /// Builds the jail around itself and serves the host's requests in it. Standard input is the channel.
     JailInit(JailPlan),
     /// Builds a root file system and executes gVisor on it. Standard input is the channel.
     GvisorOuter(GvisorPlan),
-    /// Runs as the first process in a gVisor sandbox, restricts itself, and serves. Standard input is the channel.
+    /// Runs as the first process in a gVisor sandbox, restricts itself, and serves the host's requests. Standard input
+    /// is the channel.
     GvisorInit(AgentPlan),
-    /// Runs as the first program in a container, restricts itself, and serves on standard input and output.
+    /// Runs as the first program in a container, restricts itself, and serves the host's requests on standard input and
+    /// output.
     Contained(AgentPlan),
     /// Builds a root file system that contains only QEMU, switches to it, and executes QEMU. Standard input is the
     /// channel.
     Qemu(QemuPlan),
-    /// Runs as the first program in a VM, sets up the system, and serves on the VM's channel.
+    /// Runs as the first program in a VM, sets up the system, and serves the host's requests on the VM's channel.
     MicroVm(AgentPlan),
     /// Builds the jail around itself and runs a VM in it. Standard input is the channel; standard output is `/dev/kvm`.
     #[cfg(target_arch = "x86_64")]
     KvmMonitor(MonitorPlan),
-    /// Serves as the only program in a VM that has no guest kernel. Standard input is the channel.
+    /// Runs as the only program in a VM that has no guest kernel, and serves the host's requests. Standard input is the
+    /// channel.
     #[cfg(target_arch = "x86_64")]
     KvmGuest,
 }

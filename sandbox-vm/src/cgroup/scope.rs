@@ -93,7 +93,7 @@ impl Scope {
     /// Returns a command that starts a program in the scope, with an environment that contains only what `systemd-run`
     /// needs.
     pub(crate) fn command(&self, program: &Path) -> Command {
-        // For `systemd-run`, this path would refer to itself.
+        // `systemd-run` would resolve `/proc/self/exe` to its own program, so the path names this process instead.
         let program = match program.to_str() {
             Some("/proc/self/exe") => format!("/proc/{}/exe", std::process::id()).into(),
             _ => program.to_owned(),

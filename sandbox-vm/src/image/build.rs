@@ -120,7 +120,8 @@ pub fn build(dir: &Path) -> Result<Vec<String>, BuildError> {
     let text =
         serde_json::to_vec_pretty(&manifest).expect("a map of strings can be written as JSON");
     write(&temporary_path(dir, MANIFEST), &text)?;
-    // Rename all files only now, the manifest last: a build that failed halfway does not pass as complete.
+    // Rename all files only now, the manifest last, so that a build that failed halfway is not mistaken for a complete
+    // one.
     for name in files.iter().map(|(name, _)| *name).chain([MANIFEST]) {
         let path = dir.join(name);
         fs::rename(temporary_path(dir, name), &path)
@@ -155,7 +156,7 @@ fn recipe() -> String {
     sha256(parts.concat().as_bytes())
 }
 
-/// Returns the path of a file until it is complete.
+/// Returns the path to which a file is written before it is renamed.
 fn temporary_path(dir: &Path, name: &str) -> PathBuf {
     dir.join(format!("{name}.new"))
 }

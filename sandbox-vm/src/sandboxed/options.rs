@@ -46,7 +46,7 @@ pub(super) enum SandboxName {
 
 type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A function that the user of the options passes. Cheap to clone.
+/// A function that the caller passes in the options. Cheap to clone.
 pub(super) struct Callback<F: ?Sized>(pub(super) Arc<F>);
 
 impl<F: ?Sized> Clone for Callback<F> {
@@ -107,8 +107,8 @@ impl SandboxOptions {
     /// Sets a filter for the events of the graph. An event for which it returns `false` does not reach the stream of the
     /// parent's run. By default, all events reach it.
     ///
-    /// The filter is called once for each event that a guest sends, in order, also for the events of replacements. The
-    /// guest is not trusted, so the filter should check the content of the events and limit their number.
+    /// The filter is called once for each event that a guest sends, in order, including the events of replacement
+    /// guests. The guest is not trusted, so the filter should check the content of the events and limit their number.
     pub fn event_filter(mut self, filter: impl Fn(&Event) -> bool + Send + Sync + 'static) -> Self {
         self.event_filter = Some(Callback(Arc::new(filter)));
         self

@@ -56,7 +56,7 @@ fn target(mut bytes: &[u8]) -> Vec<Behaviour> {
     behaviours
 }
 
-/// Returns as which of the types of replies a payload can be decoded.
+/// Returns, for each type of reply, whether a payload can be decoded as this type.
 fn decode_reply(payload: &[u8]) -> [bool; 5] {
     [
         from_guest::reply::<ExecResult>(payload).is_ok(),

@@ -20,7 +20,7 @@ use crate::{
     limits::{ExceededLimit, Usage},
 };
 
-/// Part of the message with which Linux ends a machine that has no memory left.
+/// Part of the panic message of a Linux kernel that has run out of memory.
 const DEADLOCKED_ON_MEMORY: &str = "System is deadlocked on memory";
 
 #[derive(Debug)]
