@@ -100,7 +100,7 @@ async fn conclude(
 ) -> Result<Command<Inquiry, NoRoute, Goto>, NodeError> {
     match inquiry.mode.as_str() {
         "fail" => Err("the inquiry found nothing".into()),
-        // The message of the error that the operating system returns.
+        // The same message as that of the operating system's error.
         "open-files" => Err("Too many open files (os error 24)".into()),
         "escape" => {
             let update = Report::update().findings(["the inquiry gave up".to_owned()]);

@@ -267,8 +267,8 @@ async fn memory_files(cx: TestContext) -> Result<(), Failure> {
 }
 
 async fn kernel_memory(cx: TestContext) -> Result<(), Failure> {
-    // A VM has no memory beyond its limit, so two kinds suffice; VMs can be slow. Its kernel may end any of its
-    // processes, even the agent.
+    // A VM has no memory beyond its limit, so only two kinds are tested; VMs can be slow. The guest's kernel may kill
+    // any of the guest's processes, even the agent.
     let is_vm = cx.capabilities.has(Guarantee::VirtualMachine);
     // A user-space kernel holds mappings in its own memory. Without a control group, only the agent counts them, by
     // reading lists that this kernel writes slowly: it takes seconds, and longer on a busy machine. The agent also

@@ -81,7 +81,8 @@ const KERNEL: &[(&str, libc::c_long)] = &[
     ("getpid of the x32 interface", 0x4000_0000 | libc::SYS_getpid),
 ];
 
-/// Options of `prctl` that no program needs. Some of them make the kernel allocate memory, others reach into the kernel.
+/// Options of `prctl` that no program needs. Some of them make the kernel allocate memory, and others expose rarely
+/// used kernel code.
 const OPTIONS: &[(&str, libc::c_long)] = &[
     ("PR_SET_SECCOMP", 22),
     ("PR_SET_TSC", 26),

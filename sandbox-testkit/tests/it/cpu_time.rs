@@ -22,8 +22,8 @@ use crate::{
 /// Approximate processor time of the calculation on the host.
 const WORK: Duration = Duration::from_millis(400);
 
-/// Number of measurements. One that is right suffices: on a shared machine, the speed of the processors may change during a
-/// measurement, but time in which the guest waits would be charged in each of them.
+/// Maximum number of measurements. A single correct measurement suffices: on a shared machine, the speed of the
+/// processors may change during a measurement, but if waiting time were charged, every measurement would be wrong.
 const ATTEMPTS: usize = 5;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -207,7 +207,8 @@ fn sockets_of(process: &str) -> BTreeSet<String> {
 
 /// Things on this machine that a sandbox could leave behind under names that do not contain the sandbox's name.
 struct Leftovers {
-    /// The mounts that were made while the sandboxes were created, also by concurrent tests. Later mounts do not count.
+    /// The mounts that were made while the sandboxes were created, including those of concurrent tests. Later mounts do
+    /// not count.
     mounts: BTreeSet<String>,
     /// The sockets of the sandboxes. Sockets of other programs on the machine do not count.
     sockets: BTreeSet<String>,

@@ -24,7 +24,7 @@ async fn vm_graph_trace_matches_in_process_trace() {
     traces::check(vm, true).await;
 }
 
-/// The suite's program as Cargo builds it by default, with its libraries in the guest.
+/// The guest runs the suite's program as Cargo builds it by default, with its libraries.
 #[tokio::test]
 async fn dynamically_linked_graph_trace_matches_in_process_trace() {
     if micro_vm().is_some() {
