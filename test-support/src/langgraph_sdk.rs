@@ -21,7 +21,7 @@ pub fn find() -> Option<PathBuf> {
     peers::find(DIR_NAME, "GRAPH_REQUIRE_LANGGRAPH_SDK")
 }
 
-/// Returns the command that runs these files of the Python suite, or all `test_*.py` if there are none.
+/// Returns the command that runs these files of the Python suite, or all files `test_*.py` if `files` is empty.
 #[must_use]
 pub fn python(clients: &Path, files: &[&str]) -> Command {
     let mut command = Command::new("python3");

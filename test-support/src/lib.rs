@@ -23,7 +23,7 @@ pub const DEADLINE: Duration = Duration::from_secs(180);
 ///
 /// # Panics
 ///
-/// Panics if the environment variable `require` is set.
+/// Panics if the environment variable that `require` names is set.
 #[track_caller]
 pub fn skip(require: &str, why: &str) {
     assert!(env::var_os(require).is_none(), "{why}");

@@ -18,7 +18,7 @@ pub fn dir() -> PathBuf {
 ///
 /// # Panics
 ///
-/// Panics if the program is not installed and the environment variable `require` is set.
+/// Panics if the program is not installed and the environment variable that `require` names is set.
 #[track_caller]
 pub fn find(name: &str, require: &str) -> Option<PathBuf> {
     let dir = dir().join(name);

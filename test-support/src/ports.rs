@@ -14,9 +14,9 @@ pub fn free_port() -> u16 {
     free_ports(1)[0]
 }
 
-/// Returns free ports. They are below the range from which the system assigns ports, so that no connection can receive
-/// them before a program binds them, or while the program restarts. No port is returned twice, also not to another test
-/// program that runs at the same time.
+/// Returns free ports. They are below the range of ephemeral ports, so that the system does not assign them to a
+/// connection before a program binds them, or while the program restarts. No port is returned twice, not even to
+/// another test program that runs at the same time.
 pub fn free_ports(count: usize) -> Vec<u16> {
     let mut chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut ports = Vec::with_capacity(count);

@@ -18,7 +18,7 @@ use crate::{DEADLINE, peers, ports::free_ports, skip};
 /// Directory in which `cargo xtask test` installs the server, below the directory of third-party programs.
 const INSTALLED: &str = "restate-1.7.12/node_modules/@restatedev";
 
-/// Private key with which the server signs its calls. It consists of the byte 7, 32 times.
+/// Private key with which the server signs its calls. It consists of 32 bytes with the value 7.
 const PRIVATE_KEY: &str = "\
 -----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH
@@ -63,7 +63,7 @@ impl Server {
         format!("http://{}", self.last().ingress)
     }
 
-    /// Returns the URL of the last node's administration.
+    /// Returns the URL of the last node's admin API.
     #[must_use]
     pub fn admin(&self) -> String {
         format!("http://{}", self.last().admin)
@@ -170,7 +170,7 @@ impl Node {
         }
     }
 
-    /// Waits until the administration is healthy and the ingress answers.
+    /// Waits until the admin API is healthy and the ingress answers.
     fn wait_until_healthy(&self) {
         let deadline = Instant::now() + DEADLINE;
         loop {
@@ -210,7 +210,8 @@ fn config(ports: &[Ports], index: usize) -> String {
     )
 }
 
-/// Starts the node of a directory, with the shell that ends it.
+/// Starts the node whose configuration is in a directory. The returned shell kills the node when its standard input is
+/// closed.
 fn spawn(program: &Path, dir: &Path) -> Child {
     let log = fs::File::options().append(true).create(true).open(dir.join("log"));
     let log = log.expect("the directory is writable");
@@ -228,10 +229,10 @@ fn spawn(program: &Path, dir: &Path) -> Child {
         .expect("the system has a shell")
 }
 
-/// Kills the node of a shell.
+/// Kills the node that a shell guards.
 fn end(guard: &mut Child) {
     drop(guard.stdin.take());
-    // The shell is a child of this process.
+    // Waiting cannot fail, because the shell is a child of this process.
     let _ = guard.wait();
 }
 
