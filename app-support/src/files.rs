@@ -74,8 +74,8 @@ pub fn copy_if_exists(from: &Path, to: &Path) -> Result<(), FileError> {
     io::copy(&mut file, &mut copy).map(drop).map_err(FileError::at(to))
 }
 
-/// Replaces the path of a directory in a message by `name`, for readers who must not see the paths of this host. A
-/// relative path is left as it is, but its canonical form is replaced.
+/// Replaces the absolute path of a directory in a message with `name`, for readers who must not see the paths of this
+/// host. If `dir` is relative, only its canonical form is replaced.
 pub fn redact_dir(message: &str, dir: &Path, name: &str) -> String {
     let paths = [Some(dir.to_owned()), dir.canonicalize().ok()];
     let absolute = paths.into_iter().flatten().filter(|it| it.is_absolute());
@@ -106,7 +106,7 @@ mod tests {
         let error = read(&dir.path().join("missing")).unwrap_err().to_string();
         let redacted = redact_dir(&error, dir.path(), "the run directory");
         assert!(redacted.starts_with("cannot access the run directory/missing: "), "{redacted}");
-        // The canonical form of a relative path is replaced, and the relative path is kept.
+        // Only the canonical form of a relative path is replaced.
         let here = std::env::current_dir().unwrap();
         let message = format!("src in {}/src", here.display());
         assert_eq!(redact_dir(&message, "src".as_ref(), "the sources"), "src in the sources");
