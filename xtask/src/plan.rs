@@ -23,7 +23,7 @@ pub(crate) enum Depth {
 /// Steps to run, and checks that cannot run on this machine.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// Run one after the other.
+    /// Stages, which run one after the other.
     pub(crate) stages: Vec<Stage>,
     pub(crate) skipped: Vec<Skipped>,
 }

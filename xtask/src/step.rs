@@ -25,7 +25,7 @@ pub(crate) struct Step {
     args: Vec<String>,
     /// Texts that the standard output must contain.
     expected: Vec<String>,
-    /// Whether the command only uses processor time that other steps leave.
+    /// Whether the command runs with low priority, so that it hardly slows down other steps.
     low_priority: bool,
     /// Empty until the command has ended.
     outcome: OnceLock<Outcome>,
@@ -105,7 +105,7 @@ impl Step {
         &self.title
     }
 
-    /// Runs the command, which prints to the terminal, unless its output is checked.
+    /// Runs the command. Prints its output while it runs or, if the output is checked, when it has ended.
     pub(crate) fn run(&self, root: &Path) -> Result<(), Error> {
         if !self.expected.is_empty() {
             return self.run_quietly(root);
@@ -176,7 +176,7 @@ impl Step {
         self.outcome.get()
     }
 
-    /// Stores the outcome of the first run.
+    /// Stores the outcome. Later outcomes of the same step are ignored.
     pub(crate) fn set_outcome(&self, outcome: Outcome) {
         let _first = self.outcome.set(outcome);
     }
@@ -237,7 +237,7 @@ fn failed_tests(stdout: &str) -> Vec<String> {
     stdout.lines().filter_map(name).map(describe).collect()
 }
 
-/// Returns the first of the expected texts that no line after the line of the previous text contains.
+/// Returns the first expected text that is missing. Each text must occur in a line after that of the previous text.
 fn first_missing<'a>(output: &str, expected: &'a [String]) -> Option<&'a String> {
     let mut lines = output.lines();
     expected.iter().find(|text| !lines.any(|line| line.contains(text.as_str())))

@@ -63,7 +63,7 @@ fn plan(machine: &Machine, depth: Depth) -> Plan {
         downloads(machine, depth),
         if machine.node { web::steps().into() } else { vec![] },
     ]);
-    // Many tests wait for VMs, browsers and timers. The other checks use the processor time that the tests leave.
+    // Many tests wait for VMs, browsers and timers. The other checks use the processor while the tests are idle.
     let mut others = vec![require(documentation_tests(depth))];
     others.extend(other_checks(machine, depth));
     let others = others.into_iter().map(Step::low_priority).collect();

@@ -8,7 +8,7 @@ use crate::{
     step::{Step, succeeds, target_dir},
 };
 
-/// Reported as skipped if the page cannot be built on this machine.
+/// Entry of the summary if the page cannot be built on this machine.
 pub(crate) const SKIPPED: Skipped =
     Skipped::new("web page checks and browser tests", "install Node 20.19 or later with npm");
 
