@@ -22,7 +22,7 @@ pub const BUMPS: usize = 10;
 /// Number of steps of each thread in the workload with many threads.
 pub const THREAD_STEPS: u64 = 10;
 
-/// Number of threads in the stored work with concurrent threads.
+/// Number of threads in the stored workload with concurrent threads.
 pub const STORED_THREADS: usize = 16;
 
 /// Number of characters of a message of the stored loop.

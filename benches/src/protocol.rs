@@ -25,8 +25,8 @@ use tokio::{
 /// Executes a workload once and returns its answer.
 pub type Job = Box<dyn FnMut() -> String>;
 
-/// Answers requests until standard input ends. `prepare` builds the graph of a workload at a size, or says why it
-/// cannot.
+/// Answers requests until standard input ends. `prepare` builds the graph of a workload at a size, or returns the
+/// reason why it cannot.
 pub fn serve(
     version: &str,
     prepare: impl Fn(&str, usize) -> Result<Job, String>,
@@ -57,7 +57,7 @@ pub fn serve(
     Ok(())
 }
 
-/// The reason for a workload that the program does not contain.
+/// Returns the error message for a workload that the program does not contain.
 pub fn unknown(workload: &str) -> String {
     format!("no program for `{workload}`")
 }

@@ -66,7 +66,7 @@ fn langgraph_size(dir: &Path, load: StorageLoad, langgraph: &mut Option<LangGrap
     let child = langgraph.as_mut()?;
     let path = dir.join(format!("their-size-{}.db", load.steps));
     let size = langgraph::size(child, path.to_str()?, load);
-    // Delete the file immediately, because it has half a gigabyte after a thousand steps.
+    // Delete the file immediately, because it takes half a gigabyte after a thousand steps.
     let _ = fs::remove_file(&path);
     match size {
         Ok(size) => Some(size),

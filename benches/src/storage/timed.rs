@@ -46,7 +46,7 @@ pub(crate) struct OurCosts {
     pub(crate) commits_per_step: f64,
 }
 
-/// The kind of data that a floor writes, and how it writes the data.
+/// The kind of a floor: which data it writes, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Overwrites a file with as many bytes as the database writes per commit.

@@ -95,8 +95,8 @@ where
 {
     let config = config(durability);
     let state = if graph.checkpointer().is_some() {
-        // The savers reject the writes of a step without a preceding checkpoint, such as the first step. The id
-        // replaces the id of that checkpoint.
+        // The savers reject the writes of a step that has no preceding checkpoint, such as the first step. This
+        // placeholder id makes them accept the writes.
         let config = config.with_checkpoint_id("input");
         let (events, _) = mpsc::channel(1);
         let emitter = EventEmitter::new(events, StreamMode::Custom);
