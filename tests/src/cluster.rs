@@ -44,7 +44,7 @@ pub struct CaseCluster<S = PostgresQueue> {
     scheduler: S,
     n_cases: AtomicU64,
     counts: Arc<RunCounts>,
-    /// Ends with the cluster.
+    /// Keeps the Restate server running for as long as the cluster exists.
     _restate: Option<Arc<Server>>,
 }
 

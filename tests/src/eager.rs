@@ -26,7 +26,7 @@ use crate::{
 /// Seeds of the latencies with which each case runs.
 const LATENCIES: [u64; 3] = [1, 2, 3];
 
-/// How a case with eager graphs is equal to the recorded one.
+/// The extent to which tasks ran ahead in a case whose answers are equal to the recorded ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Equality {
     /// Tasks ran ahead.
@@ -72,7 +72,7 @@ impl fmt::Display for Equality {
     }
 }
 
-/// The error returned when a case with eager graphs is not equal to the recorded one.
+/// The error returned when the answers of a case with eager graphs are not equal to the recorded ones.
 #[derive(Debug, thiserror::Error)]
 pub enum EagerError {
     #[error(transparent)]
@@ -129,7 +129,8 @@ fn check_once(case: &Case, saver: SaverKind, latencies: u64) -> Result<Equality,
     }
 }
 
-/// Returns the case with inputs that contain only what the nodes declare to read, where the engine's answers do so.
+/// Returns the case with the recorded inputs of tasks restricted to the fields that their nodes declare to read. Inputs
+/// that the engine has not restricted in this way are kept.
 fn with_declared_inputs(case: &Case, got: &[Value]) -> Case {
     let mut case = case.clone();
     for (expected, got) in case.expect.iter_mut().zip(got) {

@@ -83,7 +83,8 @@ impl TlsServer {
         self.server.dir().join("certificates")
     }
 
-    /// Creates an empty database. Returns its URL with a password, a host of the certificate, and these options.
+    /// Creates an empty database. Returns its URL, which contains a password, the host name in the certificate, and
+    /// these options.
     #[track_caller]
     pub fn fresh_database(&self, options: &str) -> String {
         let url = self.server.fresh_database();

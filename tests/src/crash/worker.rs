@@ -104,8 +104,8 @@ impl WorkerLauncher {
         command
     }
 
-    /// Returns how many seconds a worker waits for a leased thread. In a file, the lease of a dead worker is free
-    /// at once, but a server must first detect that the connection is lost.
+    /// Returns how many seconds a worker waits for a leased thread. SQLite releases the lease of a dead worker at once,
+    /// but a PostgreSQL server must first detect that the connection is lost.
     fn wait(&self) -> &'static str {
         match self.location {
             StoreLocation::Sqlite(_) => "0",
