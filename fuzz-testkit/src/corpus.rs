@@ -1,4 +1,4 @@
-//! The inputs that are mutated, and the inputs that once failed.
+//! The inputs that are mutated, and the inputs that failed earlier.
 
 use std::{
     collections::HashSet,
@@ -62,7 +62,7 @@ fn read_files(dir: &Path) -> io::Result<Vec<Vec<u8>>> {
     paths.iter().map(fs::read).collect()
 }
 
-/// Stores an input under a name that depends on its bytes.
+/// Stores an input under a name that is derived from its bytes.
 pub(crate) fn store(dir: &Path, input: &[u8]) -> io::Result<PathBuf> {
     fs::create_dir_all(dir)?;
     let path = dir.join(format!("{:016x}", hash(&input)));

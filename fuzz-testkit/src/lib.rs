@@ -36,7 +36,7 @@ use self::{corpus::Corpus, mutate::Mutator};
 /// Environment variable with the number of inputs for each target.
 pub const INPUTS: &str = "FUZZ_INPUTS";
 
-/// Environment variable with the seed of the random numbers.
+/// Environment variable with the random seed.
 pub const SEED: &str = "FUZZ_SEED";
 
 /// Number of inputs in ordinary test runs.
@@ -70,8 +70,8 @@ pub struct Fuzzer {
 }
 
 impl Fuzzer {
-    /// Creates a fuzzer for the target `name`, for inputs of at most 4 KiB. Inputs that once failed are read from the
-    /// directory `tests/fuzz/NAME` below the current directory, which is the package in tests.
+    /// Creates a fuzzer for the target `name`, for inputs of at most 4 KiB. Inputs that failed earlier are read from
+    /// `tests/fuzz/NAME` in the current directory, which is the directory of the package when Cargo runs its tests.
     pub fn new(name: &'static str) -> Self {
         let dir = PathBuf::from("tests/fuzz").join(name);
         Self { name, dir, seeds: Vec::new(), words: Vec::new(), max_len: 4096 }
@@ -107,10 +107,11 @@ impl Fuzzer {
         self
     }
 
-    /// Runs the target on the stored inputs, on the seeds, and on as many mutations as [`INPUTS`] says, by default 2,000.
+    /// Runs the target on the stored inputs, on the seeds, and on mutations. [`INPUTS`] sets the number of mutations;
+    /// the default is 2,000.
     ///
-    /// The inputs are the same in each run, unless [`SEED`] sets another seed. If only [`INPUTS`] is set, the seed is the
-    /// number of the current day, so that a run every night tries other inputs.
+    /// The inputs are the same in each run, unless [`SEED`] sets another seed. If only [`INPUTS`] is set, the seed is
+    /// derived from the current date, so that nightly runs try different inputs.
     ///
     /// # Panics
     ///
@@ -151,10 +152,12 @@ impl Fuzzer {
                 let input = reduce::reduce(input.to_vec(), |it| run(it).is_err());
                 let (name, text) = (self.name, input.escape_ascii());
                 let stored = match corpus::store(&self.dir, &input) {
-                    Ok(path) => format!("stored as {}; commit it with the fix", path.display()),
-                    Err(error) => format!("cannot be stored in {}: {error}", self.dir.display()),
+                    Ok(path) => {
+                        format!("it is stored as {}; commit it with the fix", path.display())
+                    }
+                    Err(error) => format!("it cannot be stored in {}: {error}", self.dir.display()),
                 };
-                panic!("fuzz target {name} fails on the input \"{text}\", which is {stored}");
+                panic!("fuzz target {name} fails on the input \"{text}\"; {stored}");
             }
         }
     }

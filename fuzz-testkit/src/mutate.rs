@@ -6,7 +6,7 @@ use fastrand::Rng;
 const EDGES: [u64; 10] =
     [0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff, u64::MAX];
 
-/// Maximum number of mutations between an input and the next one.
+/// Maximum number of mutations that are applied to an input at once.
 const MAX_MUTATIONS: u32 = 6;
 
 /// Derives new inputs from known ones.

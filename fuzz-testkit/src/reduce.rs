@@ -5,9 +5,9 @@ use std::panic;
 /// Maximum number of attempts, because each one runs the target.
 const MAX_ATTEMPTS: usize = 2_000;
 
-/// Removes pieces of the input, first long ones, as long as it still fails.
+/// Removes pieces of an input that fails, the longest first. Keeps a removal only if the shorter input still fails.
 pub(crate) fn reduce(mut input: Vec<u8>, fails: impl Fn(&[u8]) -> bool) -> Vec<u8> {
-    // Each attempt that fails would print its panic.
+    // Without an empty hook, each attempt that fails would print the message of its panic.
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));
     let mut attempts = 0;
