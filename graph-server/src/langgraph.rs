@@ -154,8 +154,8 @@ pub struct ApiOptions {
     /// Whether webhooks may be sent to loopback and private addresses. Set it to `false` if clients are not trusted,
     /// because a client could otherwise reach services inside the server's network.
     pub private_webhooks: bool,
-    /// Maximum number of runs that this process executes at a time. Further runs wait in the queue, where another
-    /// replica can take them.
+    /// Maximum number of runs that this process executes at a time. Other runs wait in the queue, where another replica
+    /// can claim them.
     pub max_concurrent_runs: usize,
 }
 

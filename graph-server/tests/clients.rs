@@ -31,7 +31,7 @@ fn cases_of_the_python_client_pass() {
 #[test]
 fn cases_of_the_javascript_client_pass() {
     let Some(clients) = find() else { return };
-    // The other files need further packages, graphs or programs: see `langgraph_services/ui.rs` and `README.md`.
+    // The other files need additional packages, graphs or programs: see `langgraph_services/ui.rs` and `README.md`.
     let files = [
         "admin.test.mjs", "client.test.mjs", "protocol.test.mjs", "runs.test.mjs",
         "streams.test.mjs", "threads.test.mjs", "use_stream.test.mjs",

@@ -34,7 +34,8 @@ pub(super) fn add(graphs: Graphs) -> Result<Graphs, Box<dyn std::error::Error>> 
     Ok(graphs.add("assistant", graph, Schemas::of_state(object("assistant", &messages)))?)
 }
 
-/// Calls a tool for questions about the weather and for mails, and otherwise answers word by word.
+/// Calls a tool for questions about the weather and for requests to send an email. Answers all other questions word by
+/// word.
 async fn model(input: &JsonInput, cx: &Context) -> Result<Value, NodeError> {
     let message = last(input).cloned().unwrap_or_default();
     let text = message["content"].as_str().unwrap_or_default();
@@ -71,7 +72,7 @@ fn tool_for(question: &str) -> Option<(&'static str, Value)> {
     question.contains("mail").then(|| ("send_mail", json!({ "to": "ann@example.org" })))
 }
 
-/// Answers the calls of the last message. A person decides whether a mail is sent.
+/// Answers the calls of the last message. A person decides whether an email is sent.
 fn tools(input: &JsonInput, cx: &Context) -> Result<Value, NodeError> {
     let calls = last(input).and_then(|it| it["tool_calls"].as_array()).into_iter().flatten();
     let mut results = Vec::new();

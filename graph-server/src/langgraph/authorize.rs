@@ -58,11 +58,12 @@ pub struct AccessRequest<'a> {
     pub action: Action,
     /// Path of the request, with its query parameters.
     pub uri: &'a str,
-    /// Namespace that a request about the store names: that of an item, or the prefix of a search or a list. Empty if the
-    /// request names none, or is not about the store.
+    /// Namespace that a request to the store specifies: the namespace of an item, or the prefix of a search or a list.
+    /// Empty if the request specifies no namespace, or is not a request to the store.
     pub namespace: &'a [String],
-    /// JSON body of the request, with fields such as `metadata` and `assistant_id`. Null if the request has no JSON body.
-    /// In a request to start several runs, the parameters of one of them, with its `thread_id` if it names a thread.
+    /// JSON body of the request, with fields such as `metadata` and `assistant_id`. Null if the request has no JSON
+    /// body. For a request to start several runs, the parameters of one of the runs, with its `thread_id` if it has
+    /// one.
     pub body: &'a Value,
 }
 
@@ -114,7 +115,7 @@ pub enum Action {
 pub enum Decision {
     /// The request accesses the objects of the client's owner, or those of all owners if the client is an admin.
     Allow,
-    /// The request accesses only the objects of this owner, to whom new objects belong too.
+    /// The request accesses only the objects of this owner, who also becomes the owner of new objects.
     AllowAs(String),
     /// The request accesses the objects of all owners whose metadata contains these entries, which are added to the
     /// metadata of objects that it creates or changes. Objects inside the entries must be contained too; all other values
@@ -127,9 +128,9 @@ pub enum Decision {
     /// Store items have no metadata: a request about them accesses those that were stored with the same entries. Requests
     /// for the metrics fail.
     AllowWhere(Map<String, Value>),
-    /// The request accesses this namespace of the store, instead of the one that it [names](AccessRequest::namespace).
-    /// The namespaces are those that graphs use, so clients and graphs share the items. Requests about other resources
-    /// fail.
+    /// The request accesses this namespace of the store, instead of the one that it
+    /// [specifies](AccessRequest::namespace). The namespaces are those that graphs use, so clients and graphs share the
+    /// items. Requests about other resources fail.
     ///
     /// ```
     /// use graph_server::{

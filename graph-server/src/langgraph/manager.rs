@@ -64,7 +64,8 @@ use super::{
 };
 use crate::http::Metrics;
 
-/// First delay between attempts to change or reserve a thread that is locked. Each further delay is twice as long.
+/// First delay between attempts to change or reserve a thread that is locked. Each delay is twice as long as the
+/// previous one.
 const LOCK_RETRY: Duration = Duration::from_millis(5);
 /// Longest delay between attempts to change or reserve a thread.
 const MAX_LOCK_RETRY: Duration = Duration::from_millis(500);
@@ -88,7 +89,7 @@ pub(super) struct Manager {
     /// Notices and leases of other replicas, if the storage is shared.
     shared_events: Option<Arc<dyn SharedEvents>>,
     live_runs: Arc<Mutex<LiveRuns>>,
-    /// One permit for each further run that this process may execute.
+    /// One permit for each additional run that this process may execute.
     slots: Arc<Semaphore>,
     shutting_down: Arc<watch::Sender<bool>>,
 }

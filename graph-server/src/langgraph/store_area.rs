@@ -32,7 +32,7 @@ impl StoreArea {
         Self::Below(format!("where:{}", escape(&entries.to_string())))
     }
 
-    /// Returns the namespace in the store for a namespace that a request names.
+    /// Returns the namespace in the store for the namespace that a request specifies.
     pub(super) fn inside(&self, labels: Vec<String>) -> Vec<String> {
         match self {
             Self::Everything => labels,
@@ -66,8 +66,8 @@ fn escape(label: &str) -> String {
     label.replace('%', "%25").replace('.', "%2E")
 }
 
-/// Returns the namespace that a request about the store names: that of an item, or the prefix of a search or a list.
-/// Returns an empty one if the request names none, or an invalid one, which the handler rejects.
+/// Returns the namespace that a request to the store specifies: the namespace of an item, or the prefix of a search or
+/// a list. Returns an empty namespace if the request specifies none, or an invalid one, which the handler rejects.
 pub(super) fn requested_namespace(
     method: &Method,
     uri: &Uri,

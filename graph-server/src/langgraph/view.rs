@@ -22,7 +22,7 @@ pub(super) struct View {
     /// Metadata entries that determine, for some resources, which objects are visible. They replace the
     /// check of the owner.
     required: Option<Arc<RequiredMetadata>>,
-    /// Namespace of the store that the request accesses, instead of the one that it names.
+    /// Namespace of the store that the request accesses, instead of the one that it specifies.
     namespace: Option<Arc<[String]>>,
 }
 
@@ -45,7 +45,7 @@ impl View {
         Self { owner: Some(owner.into()), ..Self::default() }
     }
 
-    /// Returns the view of the same client, whose new objects belong to another owner, or to none.
+    /// Returns the view of the same client, but with another owner of new objects, or with none.
     pub(super) fn creating_for(self, owner: Option<&str>) -> Self {
         Self { owner: owner.map(Into::into), ..self }
     }
@@ -60,7 +60,7 @@ impl View {
         Self { required: Some(Arc::new(RequiredMetadata { entries, access })), ..self }
     }
 
-    /// Returns a view in which a request accesses this namespace of the store, instead of the one that it names.
+    /// Returns a view in which a request accesses this namespace of the store, instead of the one that it specifies.
     pub(super) fn in_namespace(self, namespace: Vec<String>) -> Self {
         Self { namespace: Some(namespace.into()), ..self }
     }

@@ -87,7 +87,7 @@ impl Webhooks {
 /// The reason why a webhook was not delivered.
 #[derive(Debug)]
 pub(super) enum PostError {
-    /// Further attempts would fail too.
+    /// Retries would fail too.
     Permanent(String),
     /// A later attempt may succeed.
     Temporary(String),

@@ -64,8 +64,8 @@ async fn model(input: &JsonInput, cx: &Context) -> Value {
     json!({ "messages": [{ "type": "ai", "content": "", "id": id, "tool_calls": calls }] })
 }
 
-/// Answers the call of the last message. A person decides about mails, in the format of LangChain's human-in-the-loop
-/// middleware.
+/// Answers the call of the last message. A person approves or rejects emails, in the format of LangChain's
+/// human-in-the-loop middleware.
 fn tool(input: &JsonInput, cx: &Context) -> Result<Value, NodeError> {
     let message = last(input, "ai").cloned().unwrap_or_default();
     let call = &message["tool_calls"][0];

@@ -29,7 +29,7 @@ impl Server {
         Self::start_with_graphs(|graphs| graphs).await
     }
 
-    /// Starts a server with further graphs.
+    /// Starts a server with additional graphs.
     pub(crate) async fn start_with_graphs(add: impl FnOnce(Graphs) -> Graphs) -> Self {
         let guard = Guard::new().rate_limit(u32::MAX);
         Self::start_with(ApiOptions::default(), guard, add, |api| api).await
@@ -56,7 +56,7 @@ impl Server {
         Self::start_with(options, guard, |graphs| graphs, |api| api).await
     }
 
-    /// Starts a server with these options, guard and further graphs.
+    /// Starts a server with these options, this guard and additional graphs.
     pub(crate) async fn start_with(
         options: ApiOptions,
         guard: Guard,

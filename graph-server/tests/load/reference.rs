@@ -25,7 +25,7 @@ impl Reference {
         Self::start_with(data, &[])
     }
 
-    /// Starts the server with further arguments.
+    /// Starts the server with additional arguments.
     pub(crate) fn start_with(data: &Path, arguments: &[&str]) -> Self {
         // The client requires a TLS provider, although these tests use plain HTTP.
         let _ = rustls::crypto::ring::default_provider().install_default();

@@ -44,7 +44,7 @@ impl Cluster {
         self.replica_with(concurrent_runs, &[])
     }
 
-    /// Starts a replica with further arguments.
+    /// Starts a replica with additional arguments.
     pub(crate) fn replica_with(&self, concurrent_runs: usize, arguments: &[&str]) -> Replica {
         let mut command = Command::new(example("graph-server", "replica").unwrap());
         command

@@ -80,7 +80,7 @@ async fn multitask_strategies_hold_across_replicas() {
 async fn a_run_without_a_thread_is_answered_by_the_replica_that_received_it() {
     let Some(cluster) = Cluster::start() else { return };
     let (a, b) = (cluster.replica(1), cluster.replica(1));
-    // Occupies one replica, so that the other one executes all further runs.
+    // Occupies one replica, so that the other one executes all later runs.
     let blocker = a.start(&a.new_thread().await, &job("blocker", 1, FOREVER)).await;
     cluster.wait_for_effects(1).await;
     for replica in [&a, &b] {

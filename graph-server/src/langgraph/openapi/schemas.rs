@@ -78,7 +78,7 @@ fn reference(schema: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{schema}") })
 }
 
-/// Returns the schema of an object without further fields. A field that is not required can be null.
+/// Returns the schema of an object that has no other fields. A field that is not required can be null.
 fn closed(fields: &[(&str, Value)], required: &[&str]) -> Value {
     let field = |(name, schema): &(&str, Value)| match required.contains(name) {
         true => ((*name).to_owned(), schema.clone()),
@@ -93,7 +93,7 @@ fn closed(fields: &[(&str, Value)], required: &[&str]) -> Value {
     })
 }
 
-/// Returns the schema of an object that can have further fields.
+/// Returns the schema of an object that can have other fields too.
 fn open(fields: &[(&str, Value)]) -> Value {
     let mut schema = closed(fields, &fields.iter().map(|it| it.0).collect::<Vec<_>>());
     schema["additionalProperties"] = json!(true);

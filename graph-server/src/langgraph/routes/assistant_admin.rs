@@ -177,7 +177,7 @@ async fn delete(
     let id =
         find_assistant(&manager.graphs, &manager.database, &id).await?.assistant_id.to_string();
     manager.check_change::<Assistant>(&id).await?;
-    // The assistant is deleted before its threads, so that no thread can start further runs of it.
+    // The assistant is deleted before its threads, so that no thread can start new runs of it.
     if !manager.database.delete::<Assistant>(&id).await? {
         return Err(ApiError::not_found(format!("assistant {id} does not exist")));
     }

@@ -74,7 +74,7 @@ pub(in crate::langgraph) struct Claim {
     pub(in crate::langgraph) thread: Uuid,
     /// Number of the claim. Writes with the number of an earlier claim are rejected.
     pub(in crate::langgraph) fence: i64,
-    /// The further events of the run have greater numbers. If the storage is shared, this is the greater of the number
+    /// Number that the next events of the run must exceed. If the storage is shared, this is the maximum of the number
     /// of the thread's last stored event and the time of the claim in microseconds, by the clock of the database.
     /// Otherwise it is 0.
     pub(in crate::langgraph) last_seq: u64,

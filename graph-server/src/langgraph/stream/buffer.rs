@@ -52,7 +52,7 @@ impl EventBuffer {
         self.end.send_modify(|end| end.0 = seq);
     }
 
-    /// Makes the numbers of further events greater than `seq`.
+    /// Makes the numbers of all later events greater than `seq`.
     pub(in crate::langgraph) fn number_after(&self, seq: u64) {
         self.counter.fetch_max(seq, Ordering::Relaxed);
     }

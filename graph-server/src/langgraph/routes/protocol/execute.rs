@@ -30,8 +30,8 @@ pub(super) async fn execute(
         "agent.getTree" => read_tree(manager, thread, params).await,
         "subscription.subscribe" | "subscription.unsubscribe" | "subscription.reconnect" => {
             let problem = format!(
-                "the command `{method}` requires a WebSocket; over HTTP, every request to `stream/events` is a \
-                 subscription, and `since` continues it"
+                "the command `{method}` requires a WebSocket; over HTTP, send one request to `stream/events` \
+                 for each subscription, and set `since` to resume it"
             );
             Err(CommandError("not_supported", problem))
         }

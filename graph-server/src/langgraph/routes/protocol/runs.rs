@@ -176,7 +176,7 @@ struct Inject {
 struct InjectedMessage {
     role: InjectedRole,
     content: String,
-    /// Further fields of the message, such as its name.
+    /// Other fields of the message, such as its name.
     #[serde(flatten)]
     more: Map<String, Value>,
 }

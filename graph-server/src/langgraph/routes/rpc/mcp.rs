@@ -16,8 +16,8 @@ use super::{
 };
 use crate::langgraph::{access::Access, error::ApiError, manager::Manager, request::body::Body};
 
-/// Versions of the protocol that the endpoint speaks, newest first. Version 2025-03-26 is missing, because it requires
-/// servers to accept batches of requests, which the earlier and the later versions do not have.
+/// Versions of the protocol that the endpoint supports, newest first. Version 2025-03-26 is missing, because it
+/// requires servers to accept batches of requests; no other version has batches.
 const VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2024-11-05"];
 
 pub(super) fn routes() -> Router<Arc<Manager>> {
@@ -68,8 +68,8 @@ async fn call(manager: &Arc<Manager>, request: &Request) -> Result<Value, RpcErr
 }
 
 fn initialize(params: &Value) -> Value {
-    // A client that speaks a version usually speaks the earlier ones too. Versions are dates, so their order is that of
-    // their texts.
+    // A client that supports a version usually supports the earlier ones too. Versions are dates, so they can be
+    // compared as strings.
     let wanted = params["protocolVersion"].as_str().unwrap_or_default();
     let version = VERSIONS.into_iter().find(|it| *it <= wanted).unwrap_or(VERSIONS[0]);
     json!({
