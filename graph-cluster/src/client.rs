@@ -168,8 +168,8 @@ impl Client {
         self.store.ping().await
     }
 
-    /// Limits how many runs of a tenant execute at the same time, in the whole cluster. Further ones stay queued. The limit
-    /// applies to runs that are started with [`StartRun::tenant`].
+    /// Limits how many runs of a tenant execute at the same time, in the whole cluster. Runs beyond the limit stay
+    /// queued. The limit applies to runs that are started with [`StartRun::tenant`].
     pub async fn limit_tenant(&self, tenant: &str, max_running: u32) -> Result<(), ClusterError> {
         self.store.limit_tenant(tenant, max_running).await
     }

@@ -32,8 +32,8 @@ use crate::{
     task_message::TaskMessage,
 };
 
-/// Minimum and maximum time to wait for further notifications before the tables are read. Within these limits, the wait
-/// is as long as the last read took. In a wide step, each read then returns the results of many tasks.
+/// Minimum and maximum time to wait for more notifications before the tables are read. Within these limits, the wait is
+/// as long as the last read took. In a wide step, each read then returns the results of many tasks.
 const COLLECT_TIME: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(100)];
 
 /// Determines which tasks of a run are executed by other workers.
@@ -181,7 +181,7 @@ fn fail_tasks(tasks: impl Iterator<Item = OpenTask>, problem: &str) {
     }
 }
 
-/// Returns once tasks of the run may have changed, and the time to collect further changes has passed.
+/// Returns once tasks of the run may have changed, and the time to collect more changes has passed.
 async fn wait_for_update(notices: &mut Receiver<Notice>, run: &str, collect_time: Duration) {
     let notified = async {
         loop {

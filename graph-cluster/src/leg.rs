@@ -67,14 +67,14 @@ impl LegRunner {
         self.graphs.keys()
     }
 
-    /// Returns once the worker starts to shut down. A scheduler then starts no further legs.
+    /// Returns once the worker starts to shut down. A scheduler then starts no new legs.
     pub async fn draining(&self) {
         let mut phase = self.phase.subscribe();
         // The sender lives as long as `self`.
         let _ = phase.wait_for(|it| *it >= Phase::Draining).await;
     }
 
-    /// Returns whether the worker shuts down.
+    /// Returns whether the worker is shutting down.
     pub fn is_draining(&self) -> bool {
         *self.phase.borrow() >= Phase::Draining
     }

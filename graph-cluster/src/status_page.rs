@@ -13,8 +13,8 @@ table { border-collapse: collapse; margin-bottom: 2em }
 th, td { border: 1px solid #bbb; padding: 0.3em 0.8em; text-align: left }
 </style>";
 
-/// Returns a page with the workers, what they execute, the number of runs by status, and versions that no worker serves.
-/// It contains no script.
+/// Returns a page with the workers, the runs that they execute, the number of runs by status, and the versions that no
+/// worker serves. It contains no script.
 pub(crate) fn status_page(status: &ClusterStatus) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head>{HEAD}\

@@ -16,7 +16,7 @@ use crate::{
     task_writer::TaskWriter,
 };
 
-/// Maximum time to wait for further slots to become free before tasks are claimed.
+/// Maximum time to wait for more slots to become free before tasks are claimed.
 const MAX_REFILL_DELAY: Duration = Duration::from_millis(50);
 
 /// A task that this worker executes.
@@ -42,7 +42,7 @@ pub(crate) async fn work(runner: Arc<LegRunner>, mut legs_ended: oneshot::Receiv
                 tasks.extend_leases().await;
                 tasks.claim_stalled().await;
             }
-            // A slot is free, so a further task may be claimed.
+            // A slot is free, so another task may be claimed.
             () = tasks.join_next() => tasks.refill().await,
             notice = notices.recv() => match notice {
                 Ok(Notice::Task) => tasks.claim().await,
@@ -117,8 +117,8 @@ impl TaskSet {
         self.claim_share(self.active.len()).await;
     }
 
-    /// Claims a further share of the tasks that no worker has claimed for a while, because other workers are busy, have
-    /// less capacity, or have died.
+    /// Claims an additional share of the tasks that no worker has claimed for a while, because other workers are busy,
+    /// have less capacity, or have died.
     async fn claim_stalled(&mut self) {
         let held = if self.has_claimed { self.active.len() } else { 0 };
         self.has_claimed = false;

@@ -29,7 +29,7 @@ pub struct WorkerStatus {
     pub pools: Vec<String>,
     /// Number of spread tasks that the worker executes, for runs of any worker.
     pub tasks: i64,
-    /// Whether the worker is shutting down and claims no further runs.
+    /// Whether the worker is shutting down and claims no new runs.
     pub draining: bool,
     /// Milliseconds since the last report of the worker.
     pub seen_ms_ago: i64,

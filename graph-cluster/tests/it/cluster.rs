@@ -85,7 +85,7 @@ impl Cluster {
         self.worker_with(&[]).await
     }
 
-    /// Starts a worker with further options and waits until it reports.
+    /// Starts a worker with additional options and waits until it reports.
     pub(crate) async fn worker_with(&self, further: &[&str]) -> WorkerProcess {
         self.worker_on(&self.database, further).await
     }
@@ -179,7 +179,7 @@ impl Cluster {
         crashed.expect("the server starts again");
     }
 
-    /// Kills a node of the Restate server for good.
+    /// Kills a node of the Restate server permanently.
     pub(crate) fn kill_restate_node(&self) {
         self.restate.as_ref().expect("the cluster uses Restate").kill_first_node();
     }

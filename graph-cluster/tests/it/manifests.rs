@@ -137,7 +137,7 @@ fn workers_have_time_to_drain() {
     }
 }
 
-/// Without probes, HAProxy would send further calls to a worker that hangs, or whose machine has failed.
+/// Without probes, HAProxy would send new calls to a worker that hangs, or whose machine has failed.
 #[test]
 fn haproxy_notices_workers_that_fail_without_closing_connections() {
     for line in

@@ -164,7 +164,7 @@ async fn start_status_server(cluster: &Cluster, guard: Guard) -> SocketAddr {
     address
 }
 
-/// Sends a request with further header lines on a new connection, and returns the answer.
+/// Sends a request with additional header lines on a new connection, and returns the answer.
 async fn get(address: SocketAddr, path: &str, headers: &str) -> String {
     let mut connection = TcpStream::connect(address).await.expect("the server listens");
     let start = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");

@@ -47,7 +47,7 @@ impl RestateServer {
         restarted.expect("the node starts again");
     }
 
-    /// Kills the first node for good.
+    /// Kills the first node permanently.
     pub(crate) fn kill_first_node(&self) {
         self.server.kill_first_node();
     }
