@@ -21,7 +21,7 @@ use crate::{
     sync::lock,
 };
 
-/// Maximum number of host calls in flight; further calls wait. A large call takes several permits, so that all calls in
+/// Maximum number of host calls in flight; other calls wait. A large call takes several permits, so that all calls in
 /// flight together never use more than [`MAX_PENDING_CALL_MEMORY`] on the host.
 const CALL_WINDOW: u32 = 256;
 

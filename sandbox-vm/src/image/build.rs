@@ -16,8 +16,8 @@ use super::{
 
 /// A meta package that depends on the current kernel for cloud machines, which has few drivers, virtio among them.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
-/// Packages that CPython and its standard library need, without the interpreter itself: its package name contains its
-/// version.
+/// Packages that CPython and its standard library need. The package of the interpreter itself is not listed, because
+/// its name contains the version of Python.
 const PYTHON_LIBRARIES: [&str; 13] = [
     "libc6", "libgcc-s1", "zlib1g", "libexpat1", "libffi8", "libssl3", "libbz2-1.0", "liblzma5",
     "libsqlite3-0", "libuuid1", "libcrypt1", "media-types", "busybox-static",

@@ -26,7 +26,7 @@ use crate::{
     sync::lock,
 };
 
-/// Maximum number of checkpoints in a reply. The guest can request older checkpoints in further calls.
+/// Maximum number of checkpoints in a reply. The guest can request older checkpoints in later calls.
 const MAX_PAGE_LEN: usize = 256;
 
 /// Maximum total size, in bytes, of the checkpoints in a reply. It does not apply to a reply with a single checkpoint.

@@ -54,7 +54,7 @@ impl Quota {
         match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest) {
             Ok(_) => Ok(()),
             Err(_) => {
-                // Exhaust the quota permanently. Otherwise the host would make further calls whose answers cannot be
+                // Exhaust the quota permanently. Otherwise the host would make more calls whose answers cannot be
                 // stored.
                 self.left.store(0, Ordering::Relaxed);
                 self.check()

@@ -16,10 +16,11 @@ use tokio::{
 
 use crate::protocol::{Kind, frame};
 
-/// Maximum number of messages in the outbox; further senders wait.
+/// Maximum number of messages in the outbox. Senders wait while it is full.
 const MAX_MESSAGES: usize = 64;
 
-/// Maximum number of payload bytes in the outbox; further senders wait. This is twice the maximum size of a message.
+/// Maximum number of payload bytes in the outbox. Senders wait while it is full. This is twice the maximum size of a
+/// message.
 const MAX_BYTES: usize = 128 << 20;
 
 /// Queue of messages to the guest. Cheap to clone.

@@ -17,8 +17,8 @@ use crate::{
 /// User and group that the guest runs as: `nobody` and the group of that user.
 const NOBODY: &str = "65534:65534";
 
-/// Kernel files that are hidden from the guest. These are the paths that container engines mask by default, and further
-/// paths that reveal something about the machine.
+/// Kernel files that are hidden from the guest. These are the paths that container engines mask by default, and other
+/// paths that reveal details of the machine.
 const MASKED_PATHS: [&str; 14] = [
     "/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kallsyms", "/proc/kcore",
     "/proc/keys", "/proc/latency_stats", "/proc/modules", "/proc/sched_debug", "/proc/scsi",

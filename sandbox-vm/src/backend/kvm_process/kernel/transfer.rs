@@ -13,7 +13,7 @@ use super::{
 };
 use crate::backend::kvm_process::disk::FileKind;
 
-/// Maximum number of bytes that one call transfers. The guest needs further calls to transfer more.
+/// Maximum number of bytes that one call transfers. The guest needs several calls to transfer more.
 const MAX: u64 = 1 << 20;
 
 const MAX_IOVECS: u64 = 1024;
