@@ -126,7 +126,7 @@ pub enum Outcome {
 pub struct Failure(String);
 
 impl Failure {
-    /// Adds what the check was doing to the message.
+    /// Prefixes the message with a description of the failed operation.
     pub(crate) fn context(self, what: &str) -> Self {
         Self(format!("{what}: {}", self.0))
     }

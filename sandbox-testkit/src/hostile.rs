@@ -205,7 +205,8 @@ fn exhaust(program: &str) -> io::Result<()> {
     }
 }
 
-/// Gives this process a name that is not valid UTF-8, and that imitates lines of the files in which the kernel shows it.
+/// Gives this process a name that is not valid UTF-8, and that imitates a line of the `/proc` files that contain the
+/// name.
 fn rename_to_odd_name() -> io::Result<()> {
     Ok(rustix::thread::set_name(c"\xff\nRssAnon:0 kB")?)
 }

@@ -294,7 +294,7 @@ async fn vm_continues_after_cancelled_snapshot() {
         assert!(cut.is_err(), "the snapshot took less time than expected");
         sandbox.fs().write("still", "here").await.unwrap();
     }
-    // A further snapshot works, so the connection to QEMU's monitor is still in sync too.
+    // Another snapshot succeeds, so the connection to QEMU's monitor is still in sync.
     let snapshot = sandbox.snapshot(&snapshot_dir).await.unwrap();
     sandbox.delete().await;
     let copy = sandboxes.restore(Spec::new("copy"), snapshot).await.unwrap();
