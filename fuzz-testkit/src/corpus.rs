@@ -45,7 +45,7 @@ fn hash(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Reads the stored inputs of a target, sorted by name. Returns none if the directory does not exist.
+/// Reads the stored inputs of a target, sorted by name. Returns an empty list if the directory does not exist.
 pub(crate) fn read_dir(dir: &Path) -> Vec<Vec<u8>> {
     match read_files(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),

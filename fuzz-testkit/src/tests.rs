@@ -2,7 +2,7 @@ use std::{cell::RefCell, fs, panic::catch_unwind};
 
 use super::Fuzzer;
 
-/// Returns the number of the matching bytes at the start of `input`, as a target with nested conditions does.
+/// Returns the length of the common prefix. Simulates a target with one nested condition per byte.
 fn matching(input: &[u8], expected: &[u8]) -> usize {
     input.iter().zip(expected).take_while(|(one, other)| one == other).count()
 }
