@@ -108,7 +108,7 @@ impl Server {
         node.wait_until_healthy();
     }
 
-    /// Kills the first node for good.
+    /// Kills the first node permanently.
     pub fn kill_first_node(&self) {
         end(&mut self.nodes[0].guard.lock().unwrap_or_else(PoisonError::into_inner));
     }
