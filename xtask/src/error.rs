@@ -92,8 +92,8 @@ impl fmt::Display for Error {
             Self::NoScenarios => write!(f, "`hotpath --list` printed no scenarios"),
             Self::Slower { limit_percent, scenarios } => write!(
                 f,
-                "more than {limit_percent} percent above the baseline: {}; if this is intended, run \
-                 `cargo xtask callgrind --bless` and commit the file",
+                "the instruction counts of these scenarios exceed the baseline by more than {limit_percent} percent: \
+                 {}; if this is intended, run `cargo xtask callgrind --bless` and commit the file",
                 scenarios.join(", ")
             ),
         }

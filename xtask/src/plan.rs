@@ -64,7 +64,7 @@ impl Stage {
         self.0.iter().flatten()
     }
 
-    /// Runs the steps. After a failure, no further step starts.
+    /// Runs the steps. After a failure, no other step starts.
     fn run(&self, root: &Path) -> Result<(), Error> {
         let has_failed = AtomicBool::new(false);
         let run_sequence = |steps: &[Step], is_first: bool| -> Result<(), Error> {

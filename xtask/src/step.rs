@@ -320,7 +320,7 @@ expected 1 run
 
     #[test]
     fn commands_do_not_inherit_the_package_of_this_program() {
-        // Cargo sets the variable for tests too.
+        // Cargo sets `CARGO_MANIFEST_DIR` for tests too.
         let command = command("cargo");
         let mut removed = command.get_envs().filter(|(_, value)| value.is_none());
         assert!(removed.any(|(name, _)| name == "CARGO_MANIFEST_DIR"), "{command:?}");
