@@ -23,7 +23,7 @@ pub(super) const STATE_FIELDS: [&str; 10] = [
     "interrupts", "checkpoint_id", "parent_checkpoint_id",
 ];
 
-/// Encodes the state of a thread or of one of its subgraphs. `subgraphs` says whether it was read with the states of
+/// Encodes the state of a thread or of one of its subgraphs. `subgraphs` states whether it was read with the states of
 /// subgraphs.
 pub(super) fn state_json(thread: Uuid, state: &Snapshot, subgraphs: bool) -> Value {
     let reference = |id: CheckpointId| checkpoint_json(thread, state, id);

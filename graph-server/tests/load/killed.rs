@@ -45,7 +45,7 @@ async fn runs_of_a_killed_server_continue_and_none_runs_twice() {
                 break ticks;
             }
         };
-        // The process is killed without a warning.
+        // Dropping the server kills its process with SIGKILL.
         drop(server);
         server = Reference::start(data.path());
     }
@@ -111,7 +111,7 @@ async fn events_of_resumable_runs_survive_a_kill() {
         seen = custom_events(&String::from_utf8_lossy(&received));
     }
     until_stored(data.path(), seen[2].0.0).await;
-    // The process is killed without a warning.
+    // Dropping the server kills its process with SIGKILL.
     drop(server);
 
     let server = Reference::start(data.path());

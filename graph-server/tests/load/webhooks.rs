@@ -16,7 +16,7 @@ async fn a_webhook_that_was_pending_when_the_server_was_killed_is_sent_again() {
     // The thread of the run is deleted when the run ends, but its webhook is not.
     let run = server.post("/runs", &request).await;
     let unanswered = receiver.receive().await;
-    // The process is killed without a warning.
+    // Dropping the server kills its process with SIGKILL.
     drop(server);
 
     let _restarted = start();

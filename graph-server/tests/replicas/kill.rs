@@ -27,7 +27,7 @@ async fn runs_of_a_killed_replica_end_on_another_one_and_none_runs_twice() {
         tokio::task::yield_now().await;
     }
     let killed = a.id();
-    // Dropping the replica kills its process without a warning.
+    // Dropping the replica kills its process with SIGKILL.
     drop(a);
 
     for (run, rounds) in &runs {

@@ -30,7 +30,7 @@ struct GraphStatus {
 }
 
 impl AgentTree {
-    /// Reads the statuses from the events of a run. `has_ended` says whether the buffer contains all of them.
+    /// Reads the statuses from the events of a run. `has_ended` states whether the buffer contains all events.
     pub(in crate::langgraph) fn new(
         run: &Arc<RunFacts>,
         buffer: &Arc<EventBuffer>,
