@@ -1,4 +1,4 @@
-//! Kinds of errors with which runs fail.
+//! Kinds of errors that make a run fail.
 
 use graph_core::RunError;
 use serde::{Deserialize, Serialize};

@@ -116,7 +116,8 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
             }
         }
         let outcome = stream.finish().await?;
-        // A command may have been executed without a checkpoint, up to an interrupt.
+        // A run with a command can be interrupted before it stores a checkpoint of its own. The newest checkpoint then
+        // shows whether the thread has changed before the run is resumed.
         let head = match run.command {
             Some(_) if !outcome.is_done() => newest.state().await?.map(|it| it.id),
             _ => None,

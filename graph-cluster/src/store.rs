@@ -1,6 +1,7 @@
 //! The runs of a cluster, their events and the workers, in PostgreSQL.
 //!
-//! These tables say which runs exist and who executes them. The state of the graphs is in the graphs' checkpointer.
+//! These tables contain the runs and the workers that execute them. The state of the graphs is in the graphs'
+//! checkpointer.
 
 mod claims;
 mod database;

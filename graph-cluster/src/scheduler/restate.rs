@@ -1,8 +1,8 @@
 //! A scheduler that uses a Restate server.
 //!
-//! Each thread is a virtual object of Restate, keyed by the thread's name. Restate calls the object's handler `run` on one
-//! worker at a time, in the order of submission, and calls it again on another worker if the connection breaks, or if the
-//! worker reports no progress. The handler's journal contains small entries, which it adds at intervals; states and results
+//! Each thread is a virtual object of Restate, keyed by the thread's name. Restate calls the object's handler `run` on
+//! one worker at a time, in the order of submission, and calls it again on another worker if the connection breaks, or
+//! if the worker reports no progress. The handler adds small entries to its journal at intervals; states and results
 //! stay in PostgreSQL.
 
 use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
