@@ -157,7 +157,7 @@ pub(crate) fn update(writes: &[FieldWrite]) -> Value {
     }
 }
 
-/// Formats the state of a thread. `subgraphs` says whether it was read with the states of subgraphs.
+/// Formats the state of a thread. `subgraphs` states whether it was read with the states of subgraphs.
 pub(crate) fn state(state: &ThreadState<JsonState>, counters: &Counters, subgraphs: bool) -> Value {
     state_with(state, &state.values.to_full_value(), counters, subgraphs)
 }

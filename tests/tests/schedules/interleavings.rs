@@ -117,7 +117,7 @@ fn graph() -> StateGraph<Trip, TestDeps> {
         .join((ask, "b3"), join)
 }
 
-/// Dies before a write if the next choice says so. From then on, no write is stored.
+/// Simulates a crash before a write if the next choice selects it. No later write is stored.
 #[derive(Debug)]
 struct CrashingHook {
     choices: Choices,
