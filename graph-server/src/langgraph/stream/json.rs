@@ -20,7 +20,7 @@ pub(in crate::langgraph) fn writes_json(writes: &[FieldWrite]) -> Value {
     complete_fields(writes_to_json(writes))
 }
 
-/// Encodes the path of a task, which contains what started the task: an edge or a payload. `payload_index` is the index
+/// Encodes the path of a task, which states whether an edge or a payload started the task. `payload_index` is the index
 /// of the payload, if the task has one.
 pub(in crate::langgraph) fn task_path(node: &str, payload_index: Option<u32>) -> Value {
     match payload_index {
