@@ -70,7 +70,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Creates the failure of a call at a place of the run.
+    /// Creates the failure of a call. `place` names the agent or the turn.
     pub(crate) fn new(place: impl Into<String>, failure: CallFailure) -> Self {
         Self { place: place.into(), kind: failure.kind, reason: failure.reason }
     }

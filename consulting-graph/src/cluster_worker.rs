@@ -146,7 +146,7 @@ const MAX_MODELS: usize = 16;
 /// concurrent calls to a provider.
 struct SharedModels {
     call_limits: CallLimits,
-    /// Ordered by last use, the latest at the back. A std mutex suffices, because it is never held across an await.
+    /// Sorted from least to most recently used. A std mutex suffices, because it is never held across an await.
     latest: Mutex<VecDeque<SharedEntry>>,
 }
 

@@ -94,7 +94,7 @@ impl DebateHost {
         combined.unwrap_or_else(|| isolation_of(&self.sandboxes))
     }
 
-    /// Returns an event that says why debates do not run in virtual machines, and whether their memory is not bounded.
+    /// Returns an event that says why debates do not run in virtual machines, and whether their memory is unbounded.
     /// Returns `None` if they run in virtual machines.
     pub(crate) fn degraded_event(&self) -> Option<PipelineEvent> {
         degradation::degraded_event(&self.sandboxes)

@@ -27,7 +27,7 @@ impl Fence {
         format!("{}\n{}\n</{TAG}{}>", self.opening_tag(what), text.trim_end(), self.nonce)
     }
 
-    /// Returns the tag before a text that `what` describes.
+    /// Returns the opening tag. It contains `what`, a description of the enclosed text.
     pub(crate) fn opening_tag(&self, what: &str) -> String {
         let what: String =
             what.chars().filter(|it| it.is_alphanumeric() || " .,-_".contains(*it)).collect();

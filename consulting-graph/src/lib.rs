@@ -14,7 +14,7 @@
 //! | model calls and their failures; models and the budget; the scripted model | [`call`]; [`models`]; [`offline`] |
 //! | events of a run | [`event`] |
 //! | run directories: create, resume, replay and fork runs | [`run`] |
-//! | company data from three sources | [`data`] |
+//! | company data from four sources | [`data`] |
 //! | configuration: agents, metrics, models | [`config`] |
 //! | prompts; delimiters around untrusted text | `prompt`; `fence` |
 //! | findings and moves | `finding`, [`moves`] |

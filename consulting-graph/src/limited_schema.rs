@@ -1,5 +1,5 @@
-//! Schemas of answers with limits on the lengths of lists and texts, which the schemas in the prompts do not contain. The
-//! limits matter for providers that enforce the schema; answers that exceed them are read all the same.
+//! Schemas of answers with limits on the lengths of lists and texts. The schemas in the prompts have no such limits.
+//! Providers that enforce the schema also enforce the limits; an answer that exceeds a limit is still accepted.
 
 use llm::Schema;
 use schemars::JsonSchema;

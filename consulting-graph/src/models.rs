@@ -272,7 +272,7 @@ impl Models {
     }
 }
 
-/// Returns the recording, set up to redact the API keys of all providers in use.
+/// Configures a recording to redact the API keys of all providers in use.
 fn redact_api_keys(recording: Recording, ids: &BTreeSet<ModelId>) -> Recording {
     let providers: BTreeSet<&str> = ids.iter().map(|it| it.provider.as_str()).collect();
     let keys = providers.into_iter().filter_map(|it| Provider::new(it).ok()?.effective_key());

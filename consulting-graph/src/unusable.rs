@@ -44,10 +44,9 @@ fn repeats_prompt(request: &Request, text: &str) -> bool {
     repeats(prompt.trim()) || request.system.as_deref().is_some_and(|it| repeats(it.trim()))
 }
 
-/// Returns the recording, set up to make the calls again whose answers could not be used: those with a
-/// [`problem`], and those that are not what the request asks for. An unreadable answer that the model replaced with a
-/// readable one on a second request, or with single findings, is kept, and so is a list of findings that a second answer
-/// completed.
+/// Configures a recording to repeat the calls whose answers could not be used: answers with a [`problem`], and answers
+/// that do not fit the request. Keeps an unreadable answer if a later request obtained a readable one or single findings
+/// in its place, and an incomplete list of findings if a later answer completed it.
 pub(crate) fn repeat_unusable(recording: Recording, config: &Config) -> Recording {
     let calls: Vec<(Request, Response)> = recording.answered_calls().collect();
     let is_corrected = |request: &Request, text: &str| {

@@ -24,14 +24,14 @@ use crate::{
 /// Level of the intervals of single arms.
 const ARM_LEVEL: f64 = 0.95;
 
-/// Tolerated relative difference of the tokens of self-consistency and of the debate of three rounds.
+/// Tolerated relative difference between the tokens used by self-consistency and by the debate of three rounds.
 pub(super) const TOKEN_TOLERANCE: f64 = 0.1;
 
 /// Results of an ablation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ablation {
     pub ticker: String,
-    /// Source of the figures that the moves are made of.
+    /// Source of the figures from which the moves are made.
     pub data: String,
     /// The scripted critics. `None` if a model answered.
     pub critics: Option<Critics>,

@@ -193,7 +193,7 @@ impl AblationDir {
         Some(Job { trial, log: Vec::new() })
     }
 
-    /// Returns the move of another pair whose debate the moves of a pair get as a placebo.
+    /// Returns the move whose debate serves as the placebo of a pair. The move belongs to another pair.
     fn placebo_source(&self, pair: usize, batch: &Range<usize>) -> &Case {
         let AblationSettings { ticker, choice, .. } = &self.settings;
         let mut rng = SeededRng::from_text(&format!("placebo {} {ticker} {pair}", choice.seed));

@@ -266,7 +266,7 @@ async fn call(
     let TrialDeps { models, fatal, .. } = &**cx.deps();
     let mut settings = models.call_settings(group, agent_id);
     if group == Group::Scoring {
-        // The scores of the pipeline have temperature 0, with which all repeats would be equal.
+        // The pipeline requests scores at temperature 0, at which all repeats would be equal.
         settings.temperature = models.call_settings(Group::DecisionMakers, agent_id).temperature;
     }
     let scripted = ScriptedCall::new(&state.trial, role, number, &state.log);

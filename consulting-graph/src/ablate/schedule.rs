@@ -12,9 +12,9 @@ pub(super) fn batches(pairs: usize) -> Vec<Range<usize>> {
     (0..count).map(|it| 2 * it..end(it)).collect()
 }
 
-/// Returns the index of the move whose debate the moves of a pair get as a placebo: a move of another pair in the same
-/// batch. Both moves of the pair get the same debate, and a random draw decides whether it is about a sound or a flawed
-/// move. The placebo therefore contains no information about which of the two moves is flawed.
+/// Returns the index of the move whose debate serves as the placebo of a pair. The move belongs to another pair in the
+/// same batch. Both moves of the pair get the same debate, and a random draw decides whether it is about a sound or a
+/// flawed move. The placebo therefore contains no information about which of the two moves is flawed.
 pub(super) fn placebo_source(pair: usize, batch: &Range<usize>, rng: &mut SeededRng) -> usize {
     let other = batch.start + (pair - batch.start + 1) % batch.len();
     2 * other + usize::from(rng.next_u64().is_multiple_of(2))

@@ -71,7 +71,7 @@ pub fn new_settings(
         settings.critics = Some(settings.critics.unwrap_or_default());
     }
     let config = derived_config(&settings, answer_tokens)?;
-    // The model is part of the derived configuration, because the second critic has another one.
+    // The model is part of the derived configuration, because the second critic uses a different model.
     settings.choice.model = None;
     settings.config_toml = toml::to_string(&config).expect("a configuration serializes to TOML");
     new_run::validate(&settings.config_toml, &settings.choice, settings.limit)?;

@@ -180,7 +180,7 @@ impl Config {
         self.personas().into_iter().map(|(_, it)| (it.id.clone(), it.name.clone())).collect()
     }
 
-    /// Replaces the ids of agents in a place of the run by their labels, as in `scoring, D1 (Growth strategist)`.
+    /// Replaces the ids of agents in the name of a location by their labels, as in `scoring, D1 (Growth strategist)`.
     pub(crate) fn label_place(&self, place: &str) -> String {
         let personas = self.personas();
         replace_ids(place, |id| {
@@ -284,7 +284,7 @@ impl Persona {
     }
 }
 
-/// Replaces every word of a place of the run, such as `m3, round 2, critic to D1`, by what `name` returns for it.
+/// Replaces every word in the name of a location, such as `m3, round 2, critic to D1`, with the result of `name`.
 pub(crate) fn replace_ids(place: &str, name: impl Fn(&str) -> String) -> String {
     let is_separator = |it: char| !it.is_alphanumeric() && it != '_';
     let words = place.split_inclusive(is_separator).map(|word| {

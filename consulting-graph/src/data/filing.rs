@@ -100,7 +100,7 @@ fn restatements(company: &Company) -> Vec<FilingEvent> {
                 return None;
             };
             let (from, to) = (format_value(*item, *from), format_value(*item, fact.value));
-            // Both can be rounded to the same text.
+            // The old and the new value can be rounded to the same text.
             (from != to).then(|| FilingEvent {
                 filed: *filed,
                 kind: FilingEventKind::Restatement,

@@ -22,7 +22,7 @@ use super::{
 /// Name of the source of the figures.
 pub(crate) const SOURCE: &str = "SEC EDGAR company facts";
 
-/// Values of periods that ended longer before the newest period are left out of the snapshot.
+/// Values of periods that ended more than this long before the newest period are left out of the snapshot.
 const MAX_AGE: Months = Months::new(5 * 12 + 3);
 
 static SNAPSHOT: LazyLock<Snapshot> = LazyLock::new(|| {

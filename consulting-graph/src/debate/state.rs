@@ -90,7 +90,8 @@ pub struct Participant {
     /// Role and system prompt.
     pub persona: Persona,
     pub settings: CallSettings,
-    /// Model settings of the calls that summarise earlier rounds for this participant. `None` if summaries are computed.
+    /// Model settings of the calls that summarise earlier rounds for this participant. `None` if the program computes
+    /// the summaries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summaries: Option<CallSettings>,
 }

@@ -118,8 +118,8 @@ impl Turn<'_> {
         Ok(Ok((with_model_summary.unwrap_or(with_computed_summary), is_shortened)))
     }
 
-    /// Asks a model to summarise rounds of the conversation. Returns `None` if there are none, if summaries are computed,
-    /// or if the model gives no complete answer.
+    /// Asks a model to summarise rounds of the conversation. Returns `None` if there are no rounds to summarise, if the
+    /// program computes the summaries, or if the model gives no complete answer.
     async fn model_summary(
         &self,
         debate: &SandboxState,

@@ -11,8 +11,8 @@ use crate::{event::PipelineEvent, moves::MoveId};
 /// Back ends that run debates in VMs. The first one needs nothing to be installed.
 const VM_BACKENDS: [&str; 2] = ["kvm-process", "microvm"];
 
-/// Returns an event that says why debates do not run in virtual machines, and whether their memory is not bounded.
-/// Returns `None` if they run in virtual machines.
+/// Returns an event that says why debates do not run in virtual machines, and whether their memory is unbounded. Returns
+/// `None` if they run in virtual machines.
 pub(super) fn degraded_event(sandboxes: &Sandboxes) -> Option<PipelineEvent> {
     let reason = match sandboxes.level() {
         IsolationLevel::Vm => return None,

@@ -88,7 +88,7 @@ fn aborted(failure: &DebateFailure) -> NodeError {
     ))
 }
 
-/// The turn of a debate. Ends when it is dropped, even if the debate panics.
+/// A running debate. Dropping it lets the next debate start, even if this debate panicked.
 struct Turn<'a> {
     queue: &'a DebateQueue,
     move_id: MoveId,

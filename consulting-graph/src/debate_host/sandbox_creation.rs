@@ -128,9 +128,9 @@ mod tests {
         }
     }
 
-    /// Creates a sandbox whose back end `first` starts `dying` guests that die. Of the other back ends, only `available`
-    /// can be opened. Returns the name of the back end of the sandbox, the number of guests that the first one started,
-    /// the requested back ends, and the event.
+    /// Creates a sandbox. The first `dying` guests that the back end `first` starts die. Of the other back ends, only
+    /// `available` can be opened. Returns the name of the back end of the sandbox, the number of guests that the first
+    /// one started, the requested back ends, and the event.
     async fn check(
         first: &'static str,
         dying: usize,

@@ -14,7 +14,7 @@ pub enum SandboxReuse {
     /// Each debate creates a sandbox, which is deleted after the debate.
     #[default]
     None,
-    /// This many sandboxes are started in advance. Each is used by one debate and then deleted.
+    /// The given number of sandboxes are started in advance. Each is used by one debate and then deleted.
     Pool(NonZeroUsize),
     /// The sandbox of a debate is paused after the debate and used by the next one. Saves the start of a guest, but a
     /// guest that a debate has taken over can falsify the later debates of the run.

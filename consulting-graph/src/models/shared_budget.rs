@@ -33,14 +33,14 @@ pub(crate) struct SharedBudget {
     run: String,
     /// Number of decision makers.
     makers: u64,
-    /// Knows the prices of the models. Nothing is charged to it.
+    /// Used only to look up the prices of the models; no call is charged to this budget.
     prices: Budget,
     /// Used share of the limit at the last update, in percent.
     used_percent: AtomicU64,
 }
 
 impl SharedBudget {
-    /// Sets the limit of a run. Parts that are not given keep their value.
+    /// Sets the limit of a run. Unset fields of the new limit keep their current values.
     pub(crate) async fn set_limit(
         store: &RunStore,
         run: &str,

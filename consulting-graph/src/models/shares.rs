@@ -1,5 +1,5 @@
-//! Shares of the budget: a budget that does not cover all debates is spread over them, so that all moves are debated for
-//! fewer rounds instead of the first ones to the end.
+//! Shares of the budget. A budget that does not cover all debates is divided among them. All moves are then debated for
+//! fewer rounds, instead of only the first moves being debated for all rounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,7 +58,8 @@ impl Shares {
             let finished = self.spent.iter().filter(|(it, _)| !self.unfinished.contains(it));
             let used: u64 = finished.map(|(_, it)| it[kind]).sum();
             let left = remaining.saturating_sub(used);
-            // If the rest does not cover a minimal debate of each move, the moves with the lowest numbers are debated.
+            // If the remaining budget does not cover a minimal debate of each move, the moves with the lowest numbers
+            // are debated.
             let covered = (left / needed.max(1)).clamp(1, self.unfinished.len() as u64);
             if position as u64 >= covered {
                 return Some("the budget does not cover a debate of every move");

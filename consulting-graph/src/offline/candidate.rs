@@ -7,7 +7,8 @@ pub(super) struct Candidate {
     /// Name by which the texts about tensions refer to the finding.
     pub(super) label: &'static str,
     pub(super) draft: FindingDraft,
-    /// Whether the finding says nothing about the company, and only makes up for missing ones.
+    /// Whether the finding is a filler: it says nothing about the company and is used only if there are too few
+    /// findings.
     pub(super) is_filler: bool,
 }
 

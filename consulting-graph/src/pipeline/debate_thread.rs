@@ -23,7 +23,8 @@ use crate::{
 /// the storage.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 const MAX_DELAY: Duration = Duration::from_secs(60);
-/// Number of failures of the storage after which a debate fails. The delays before add up to almost eight minutes.
+/// Number of failures of the storage after which a debate fails. The delays between the attempts add up to almost eight
+/// minutes.
 const MAX_FAILURES: u32 = 14;
 
 /// State of the thread of a debate.
@@ -92,7 +93,7 @@ pub(super) async fn run_on_own_thread(
     }
 }
 
-/// Runs a debate from its last checkpoint and returns the state at its end, or `None` if it stopped before.
+/// Runs a debate from its last checkpoint. Returns its final state, or `None` if it stopped before its end.
 async fn run_to_end(
     thread: &Thread<DebateThread, Arc<DebateHost>>,
     request: &DebateRequest,

@@ -60,7 +60,7 @@ pub(super) struct FindingsResult {
     /// Whether findings were requested one at a time, because a list could not be read.
     pub(super) one_at_a_time: bool,
     pub(super) calls: Vec<CallUsage>,
-    /// The first failed call without which there are no findings. `None` if all these calls were answered.
+    /// The first failure of a call that the findings depend on. `None` if all such calls were answered.
     pub(super) failure: Option<CallFailure>,
     /// Why some findings may be missing. `None` if all lists are complete.
     pub(super) remaining_failure: Option<CallFailure>,

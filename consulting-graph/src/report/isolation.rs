@@ -23,8 +23,8 @@ impl Isolation {
     /// Warning about debates whose memory no kernel limited.
     pub const MEMORY_UNBOUNDED: &'static str = "memory NOT BOUNDED by a kernel";
 
-    /// Returns the names of all back ends, the weakest level, and whether the memory of a debate was not bounded.
-    /// Returns `None` if there are no debates.
+    /// Returns the names of all back ends, the weakest level, and whether the memory of a debate was unbounded. Returns
+    /// `None` if there are no debates.
     pub(crate) fn combine<'a>(debates: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
         let mut debates = debates.into_iter();
         let mut combined = debates.next()?.clone();
@@ -38,7 +38,7 @@ impl Isolation {
         Some(combined)
     }
 
-    /// Returns the back ends with the level, and whether the memory of a debate was not bounded.
+    /// Returns the back ends with the level, and whether the memory of a debate was unbounded.
     fn description(&self) -> String {
         let (backend, level) = (&self.backend, self.level.description());
         match self.memory_unbounded {
@@ -48,8 +48,8 @@ impl Isolation {
     }
 }
 
-/// Describes the sandboxes of the debates, of which `all` is the combined isolation. Names the moves whose debates had
-/// less isolation than the others.
+/// Describes the sandboxes of the debates. `all` is the combined isolation of all debates. Names the moves whose debates
+/// had less isolation than the others.
 pub(super) fn sandboxes_text(all: &Isolation, by_move: &BTreeMap<MoveId, Isolation>) -> String {
     let mut levels = isolation_levels(by_move);
     match levels.pop() {

@@ -165,7 +165,7 @@ pub(super) async fn load_debates(
     Ok(debates)
 }
 
-/// Returns all stored states of the debate that `newest` is a state of, newest first. A fork also contains the states
+/// Returns all stored states of the debate to which `newest` belongs, newest first. A fork also contains the states
 /// before the fork point.
 pub(super) async fn load_debate_states(
     saver: &SqliteSaver,

@@ -43,8 +43,8 @@ pub(super) fn calls_of(
     Ok(calls.map(|(request, response)| call_info(&request, &response)).collect())
 }
 
-/// Returns the id of the agent that made a request. If the instructions of several agents match, the longest ones
-/// decide.
+/// Returns the id of the agent that made a request. If the instructions of several agents match, the agent with the
+/// longest matching instructions is returned.
 fn caller<'a>(personas: &[&'a Persona], request: &Request) -> Option<&'a str> {
     let system = request.system.as_deref()?;
     let matching = personas.iter().filter(|it| system.starts_with(it.system_prompt.trim()));

@@ -12,7 +12,7 @@ const RETENTION_INTERVAL: Duration = Duration::from_secs(3600);
 /// Maximum number of runs that one pass deletes.
 const MAX_RUNS_PER_PASS: usize = 10_000;
 
-/// Deletes the runs that ended longer ago than `max_age`, now and then every hour.
+/// Deletes the runs that ended more than `max_age` ago, once at the start and then every hour.
 pub(super) async fn retain(app: AppState, max_age: Duration) -> Result<(), ServiceError> {
     delete_old_runs(&app, max_age).await?;
     tokio::spawn(async move {

@@ -66,7 +66,7 @@ impl PipelineRunner {
         };
         Ok(ResumeOptions {
             concurrency: input.concurrency.max(1),
-            // A run that requires more isolation than the server keeps requiring it.
+            // A run that requires stronger isolation than the server keeps its own requirement.
             isolation: Some(match run.manifest().required_isolation {
                 Some(stored) if stored.minimum() > self.isolation.minimum() => stored,
                 _ => self.isolation,

@@ -166,7 +166,7 @@ impl Random {
         usize::try_from(self.0 >> 33).unwrap() % limit
     }
 
-    /// Returns an injection of a fault with a scope of this kind, which is less than [`SCOPES`].
+    /// Returns an injection of a fault. `scope` is the kind of its scope, a number less than [`SCOPES`].
     fn injection(&mut self, fault: Fault, scope: usize) -> Injection {
         let scope = match scope {
             0 => Scope::Call(self.below(32)),
@@ -180,9 +180,9 @@ impl Random {
     }
 }
 
-/// Checks random combinations of faults, for a random number of attempts: every fault once and every kind of scope several
-/// times, with a fixed seed; or 1,000 combinations, of which each fault has every kind of scope, with a new seed if
-/// `GRAPH_NIGHTLY` is set.
+/// Checks random combinations of a fault and a scope, each for a random number of attempts. By default, the seed is
+/// fixed, every fault occurs once, and every kind of scope occurs several times. With `GRAPH_NIGHTLY`, the seed is new,
+/// and 1,000 combinations contain every fault with every kind of scope.
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_survive_random_faults() {
     let nightly = is_nightly();
@@ -195,7 +195,7 @@ async fn runs_survive_random_faults() {
     let all = [&FAULTS[..], &VARIANTS[..]].concat();
     let mut cases = Vec::new();
     for case in 0..if nightly { 1000 } else { all.len() } {
-        // Each round through the faults gives each of them the next kind of scope.
+        // In each pass over the faults, every fault gets the next kind of scope.
         let (fault, round) = (case % all.len(), case / all.len());
         let scope = (fault + round) % SCOPES;
         let mut injections = vec![random.injection(all[fault], scope)];

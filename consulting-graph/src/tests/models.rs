@@ -302,8 +302,7 @@ fn asks_for_list(request: &Request) -> bool {
     request.schema.as_ref().is_some_and(|it| it.name == "FindingsDraft")
 }
 
-/// Returns a model that gives only part of the findings that it gives in `whole`, in the first `answers` answers about
-/// each document.
+/// Returns a model whose first `answers` answers about each document contain only a part of the findings in `whole`.
 fn partial_findings(
     whole: &BTreeMap<String, String>,
     answers: usize,

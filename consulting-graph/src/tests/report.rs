@@ -217,7 +217,7 @@ fn outcome_in(debates: [(u16, &str, IsolationLevel); 4]) -> Outcome {
 fn debates_with_less_isolation_than_others_are_named() {
     use IsolationLevel::{Off, Process, Vm};
     let vm = |id| (id, "kvm-process", Vm);
-    // One weaker debate is named, although it is isolated too.
+    // A debate with less isolation than the others is named, although it is isolated too.
     let report = Report::new(outcome_in([vm(1), (2, "jail", Process), vm(3), vm(5)]));
     let weaker = "m2 with jail (isolation: process, shares the host's kernel)";
     let notice = format!("Less isolation than in the other debates: {weaker}.");
@@ -238,7 +238,7 @@ fn debates_with_less_isolation_than_others_are_named() {
         "Less isolation than in the other debates: m1, m5 with in-process (isolation: off, NOT ISOLATED); \
          m2 with jail (isolation: process, shares the host's kernel)."
     );
-    // Two back ends of one level are equal.
+    // Two back ends with the same level of isolation count as equal.
     let debates = [vm(1), (2, "microvm", Vm), vm(3), vm(5)];
     let report = Report::new(outcome_in(debates));
     assert_eq!(report.isolation_notice, None);
@@ -409,7 +409,7 @@ fn agents_are_named_instead_of_their_ids() {
         ] {
             assert!(text.contains(words), "{words}: {text}");
         }
-        // The id of the critic is an ordinary word.
+        // The id of the critic is an ordinary word, which the report may contain.
         for id in agents.keys().filter(|it| *it != "critic").map(String::as_str).chain(["i1"]) {
             let mut words = text.split(|it: char| !it.is_alphanumeric() && it != '_');
             assert!(words.all(|it| it != id), "{id}: {text}");

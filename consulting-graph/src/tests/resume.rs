@@ -149,7 +149,7 @@ async fn stop_at_call(run: &Run, stop: u64) {
 async fn calls_that_the_recording_lost_are_restored_from_the_database() {
     let folder = tempfile::tempdir().unwrap();
     let (expected, all_calls) = uninterrupted(folder.path(), run_config(1, 2)).await;
-    // The layers of the pipeline, the debate, and the whole run.
+    // The run stops in the layers before the debate, in the debate, or not at all.
     for stop in [Some(3), Some(9), None] {
         for kept_percent in [0, 60] {
             let name = format!("{stop:?} {kept_percent}");
@@ -317,7 +317,7 @@ async fn a_debate_without_critic_is_scored_and_continues_when_resumed() {
     let expected: Report = serde_json::from_str(&expected).unwrap();
     let run = Run::create(folder.path().join("run"), run_config(2, 3)).unwrap();
     let critic = run.config().critic.system_prompt.clone();
-    // The critic opens the debate and fails towards all decision makers in the second round.
+    // The critic opens the debate, and its replies to all decision makers fail in the second round.
     let (model_override, _) = failing_model(move |it| {
         let is_critic = it.system.as_ref().is_some_and(|system| system.contains(critic.trim()));
         let is_opening = last_message(it).contains("initial counterpoints");

@@ -10,7 +10,7 @@ use crate::finding::find_citations;
 /// Maximum length of a refusal, in bytes. A longer text argues, even if it starts like a refusal.
 const MAX_BYTES: usize = 600;
 
-/// Starts of clauses with which models refuse to answer. A start comes before its own prefixes.
+/// Starts of clauses with which models refuse to answer. A start is listed before any shorter start that is its prefix.
 const STARTS: [&str; 16] = [
     "i can't ", "i cannot ", "i can not ", "i won't be able to ", "i won't ",
     "i will not be able to ", "i will not ", "i am unable to ", "i am not able to ",
@@ -39,10 +39,10 @@ const LAST_WORDS: [&str; 3] = [" that", " this", " you"];
 const RULES: [&str; 4] =
     ["my guidelines", "my safety guidelines", "our usage polic", "our content polic"];
 
-/// Words of which one is in the same sentence as one of the [`RULES`].
+/// Words, one of which must be in the same sentence as one of the [`RULES`].
 const SUBJECTS: [&str; 3] = ["request", "prompt", "this content"];
 
-/// Refusals in other languages: the start, and words of which one has to follow in the same clause.
+/// Refusals in other languages: the start, and words, one of which must follow in the same clause.
 const OTHER_LANGUAGES: [(&str, &[&str]); 20] = [
     ("ich kann", &["nicht helfen", "nicht behilflich", "nicht beantworten", "nicht nachkommen"]),
     ("kann ich", &["nicht helfen", "nicht behilflich", "nicht beantworten", "nicht nachkommen"]),

@@ -44,7 +44,7 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Resume a run from its last checkpoint; no call is paid for twice
     Resume(ResumeArgs),
-    /// Request the scores again that could not be read from the answers of a run
+    /// Request new scores for a run in place of those that could not be read
     Rescore(RescoreArgs),
     /// Replay a run from its recording, without model calls, and check that the results are identical
     Replay(ReplayArgs),

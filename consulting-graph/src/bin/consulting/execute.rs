@@ -109,8 +109,8 @@ pub(crate) fn is_on_cluster(_: &ClusterArgs) -> bool {
     false
 }
 
-/// Returns the options that resume a run on the same cluster. Their values are in environment variables, or are passed
-/// again, because they may contain passwords.
+/// Returns the options that resume a run on the same cluster, without their values, because URLs may contain passwords.
+/// The user passes the URLs again or sets the environment variables.
 #[cfg(feature = "cluster")]
 fn cluster_options(cluster: &ClusterArgs) -> &'static str {
     match (&cluster.cluster, &cluster.restate) {

@@ -52,7 +52,7 @@ pub(crate) async fn resume(args: &ResumeArgs) -> Result<ExitStatus, CliError> {
     execute::execute(&run, &args.execution, &args.cluster, args.output, decision).await
 }
 
-/// Requests scores again that could not be read, and everything else that failed.
+/// Requests new scores in place of those that could not be read, and retries everything else that failed.
 pub(crate) async fn rescore(args: &RescoreArgs) -> Result<ExitStatus, CliError> {
     let run = Run::open(find_dir(&args.run)?)?;
     let text = fs::read_to_string(run.dir().join("report.json")).unwrap_or_default();

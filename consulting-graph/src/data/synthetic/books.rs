@@ -75,7 +75,7 @@ pub(super) fn generate(
             rng,
         );
         balance = quarter.balance.clone();
-        // Repurchases retire two in a thousand shares per quarter.
+        // Repurchases retire two of every thousand shares per quarter.
         shares = if quarter.buybacks > 0 { shares - shares / 500 } else { shares };
         quarters.push(quarter);
     }
