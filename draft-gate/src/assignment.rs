@@ -1,4 +1,5 @@
-//! Finds values that a line assigns to names: in programs, settings, commands, SQL statements and prose.
+//! Finds values that a line assigns to names that indicate a secret, such as `password`: in programs, settings,
+//! commands, SQL statements and prose.
 
 use std::sync::LazyLock;
 
@@ -13,7 +14,7 @@ use crate::{
     work::Work,
 };
 
-/// A value that a line assigns to a name for secrets.
+/// A value that a line assigns to a name that indicates a secret.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Assignment<'a> {
     pub(crate) kind: SecretKind,
@@ -26,7 +27,7 @@ pub(crate) struct Assignment<'a> {
 /// Number of bytes before a name in which the start of a list is searched.
 const MAX_LIST: usize = 200;
 
-/// Work that is counted for each name for secrets, in bytes, because its value is searched with several patterns.
+/// Work charged for each name that indicates a secret, in bytes. Several patterns are searched in its value.
 const WORK_PER_NAME: usize = 1 << 10;
 
 static NAME: LazyLock<Regex> = LazyLock::new(|| {
@@ -94,7 +95,7 @@ static NEXT_FIELD: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?:\s[\w.-]+=\S|,\s|\s[}\]])").expect("a test compiles the pattern")
 });
 
-/// Returns the values that a line assigns to names for secrets.
+/// Returns the values that a line assigns to names that indicate a secret.
 pub(crate) fn assignments<'a>(
     line: &'a str,
     file: FileKind,

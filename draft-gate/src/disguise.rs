@@ -9,10 +9,10 @@ use crate::{
     },
 };
 
-/// Number of blanks in a row after which most editors show nothing of a line.
+/// Number of consecutive blanks after which the rest of a line is outside the window of most editors.
 const MIN_BLANKS: usize = 100;
 
-/// Number of blanks at the start of a line that no indentation has.
+/// Number of leading blanks that is larger than any real indentation.
 const MIN_INDENT: usize = 300;
 
 /// Returns findings for text in a line that readers overlook or misread. If `is_prose` is true, allows the special

@@ -9,7 +9,7 @@ pub(crate) enum FileKind {
     Shell,
     /// Unquoted values are expressions.
     Code,
-    /// Text for people, and the text between the tags of markup.
+    /// Prose, and the text between the tags of markup.
     Prose,
 }
 

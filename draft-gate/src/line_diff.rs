@@ -28,8 +28,7 @@ pub(crate) struct Hunk {
     pub(crate) after: Range<u32>,
 }
 
-/// Maximum number of steps of a comparison. A step is the comparison of two lines, or one line or diagonal that is
-/// visited.
+/// Maximum number of steps of a comparison. Comparing two lines is one step, and so is visiting a line or a diagonal.
 pub(crate) const MAX_STEPS: u64 = 4_000_000;
 
 /// Compares two texts that are given as lists of lines.

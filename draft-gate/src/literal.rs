@@ -52,7 +52,7 @@ pub(crate) fn until<'a>(text: &'a str, ends: &[char]) -> &'a str {
     &text[..text.find(ends).unwrap_or(text.len())]
 }
 
-/// Counts quotes up to a position of a line.
+/// Counts the quotes before a position in a line.
 #[derive(Default)]
 pub(crate) struct OpenQuotes {
     at: usize,

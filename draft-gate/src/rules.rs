@@ -80,7 +80,7 @@ pub(crate) enum Kind {
     Path,
     Placeholder,
     Stub,
-    /// Code that decides the result of a check that runs it.
+    /// Code that determines the result of the check that executes it.
     Verdict,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The rules are read from `data/rules.toml`. Each rule has keywords, a pattern, and a minimum entropy for the matched
 //! value. All keywords are searched in one pass, and the pattern of a rule is compiled when one of the rule's keywords
-//! first occurs. Values that are assigned to names for secrets are found by `assignment` and classified by
+//! first occurs. Values that are assigned to names that indicate a secret are found by `assignment` and classified by
 //! `secret_value`.
 //!
 //! The work is counted by `work`. When its limit is reached, the remaining text is not scanned, and a person decides.
@@ -33,19 +33,19 @@ const MAX_FINDINGS: usize = 20;
 /// Maximum length, in bytes, of an ordinary line. Longer lines are escalated, and scanned in chunks of this size.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// Overlap of consecutive chunks, in bytes. Every key of at most this length is completely inside one chunk, and of a
-/// longer key at least this number of leading bytes, which are enough to recognize it.
+/// Overlap of consecutive chunks, in bytes. A key of at most this length is completely inside one chunk. A longer key
+/// has at least this many leading bytes in one chunk, which is enough to recognize it.
 const CHUNK_OVERLAP: usize = 1 << 10;
 
-/// Work that is counted for each line, in bytes, because some patterns are searched in every line.
+/// Work charged for each line, in bytes, because some patterns are searched in every line.
 const WORK_PER_LINE: usize = 1 << 8;
 
-/// Work that is counted for each byte of a line with characters outside ASCII, because Unicode tables are searched for
-/// each of its characters.
+/// Work charged for each byte of a line with characters outside ASCII, because Unicode tables are searched for each of
+/// its characters.
 const WORK_PER_UNICODE_BYTE: usize = 16;
 
-/// Work that is counted for each byte of a line that is joined with earlier lines, because the joined text is searched
-/// several times.
+/// Work charged for each byte of a line that is joined with earlier lines, because the joined text is searched several
+/// times.
 const WORK_PER_JOINED_BYTE: usize = 6;
 
 /// Scans lines of the file at this path and returns the findings, most severe first.
@@ -208,7 +208,7 @@ struct Hit<'a> {
 }
 
 impl Hit<'_> {
-    /// Returns the match as one in another text.
+    /// Returns this match with `found` as the matched text.
     fn found_in(self, found: &str) -> Hit<'_> {
         Hit { rule: self.rule, kind: self.kind, what: self.what, found, severity: self.severity }
     }

@@ -146,7 +146,7 @@ fn is_random_letters(value: &str) -> bool {
 
 /// Returns whether an unquoted value is an expression of a program: a name, a member, a call or a number.
 fn is_expression(value: &str, file: FileKind) -> bool {
-    // Names alternate between letters of both cases and digits less often than random text.
+    // Names switch between upper-case letters, lower-case letters and digits less often than random text does.
     if value.len() >= MIN_SERVICE_KEY && is_random(value) && !value.contains(['(', '[', '{', '<']) {
         return false;
     }

@@ -1,4 +1,4 @@
-//! Columns of tables whose heading is a name for secrets, in Markdown and in files of separated values.
+//! Columns of tables whose heading indicates a secret, in Markdown and in files of separated values.
 
 use crate::{continuation::Joined, secret_words::is_name_for_secret};
 

@@ -18,8 +18,8 @@ use unicode_security::{
     GeneralSecurityProfile, MixedScript, mixed_script::AugmentedScriptSet, skeleton,
 };
 
-/// Characters that are drawn as a blank although no property says so: the Braille pattern without dots, fillers and
-/// blanks of other scripts, a musical note without a head, and the object replacement character.
+/// Characters that are drawn as a blank although their Unicode properties do not say so: the Braille pattern without
+/// dots, fillers and blanks of other scripts, a musical note without a head, and the object replacement character.
 const BLANKS: [char; 6] =
     ['\u{2800}', '\u{fffc}', '\u{13441}', '\u{13442}', '\u{16fe4}', '\u{1d159}'];
 

@@ -129,7 +129,7 @@ fn files_that_configure_tools_are_escalated_unless_the_contract_allows_them() {
     ] {
         assert_eq!(ws.create(path, content).decision, Decision::Accept, "{path}");
     }
-    // An existing instruction file stays protected, an existing script can be edited.
+    // An existing instruction file stays protected, but an existing script can be edited.
     ws.put("AGENTS.md", OLD);
     ws.put("old.sh", OLD);
     assert_eq!(ws.edit("AGENTS.md", &with_line(OLD)).decision, Decision::Escalate);
