@@ -1,4 +1,4 @@
-/** User actions that only the nightly build tests: further reviews, cancel, resume; and errors of the server. */
+/** Tests that run only in the nightly build: further reviews, cancel, resume, and errors of the server. */
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";

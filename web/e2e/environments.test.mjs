@@ -1,4 +1,4 @@
-/** Environments that only the nightly build tests: lost connection, colour scheme, API key; and the list of runs. */
+/** Tests that run only in the nightly build: lost connection, colour scheme, API key, and the list of runs. */
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";

@@ -1,6 +1,6 @@
 /**
- * The tests of ordinary CI besides the whole run: injected markup, fork, comparison, failure, phone, keyboard. They share
- * one server, one browser and one complete run, and run at the same time.
+ * Tests that run in ordinary CI, in addition to the whole run: injected markup, fork, comparison, failure, phone,
+ * keyboard. They share one server, one browser and one complete run, and run at the same time.
  */
 
 import assert from "node:assert/strict";

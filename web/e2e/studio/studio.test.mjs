@@ -201,7 +201,7 @@ test("a chat streams tokens, shows tool calls and keeps markup as text", { timeo
     .waitFor();
   await page.getByRole("tab", { name: "Chat" }).click();
 
-  // The button is enabled when the previous run has ended; the Enter key has no effect before.
+  // The button is enabled when the previous run has ended; until then, the Enter key has no effect.
   await page.getByLabel("Message").fill("Send a mail.");
   await page.getByRole("button", { name: "Send" }).click();
   await page.getByLabel("Decision on send_mail").selectOption("reject");

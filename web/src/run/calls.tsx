@@ -11,7 +11,7 @@ interface Props {
   agent: string;
   /** The move under debate; null outside of debates. */
   move: string | null;
-  /** The calls are loaded again when this changes. */
+  /** Version of the calls. They are loaded again when it changes. */
   version: string;
 }
 

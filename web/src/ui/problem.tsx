@@ -6,7 +6,7 @@ import { ApiError } from "@/lib/http";
 interface Props {
   error: unknown;
   title: string;
-  /** Whether it fills the page, so that its title is the page heading. */
+  /** Whether the error fills the page, so that its title is the page heading. */
   whole?: boolean;
   children?: ReactNode;
 }

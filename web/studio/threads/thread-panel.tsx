@@ -25,7 +25,7 @@ interface Props {
   graph: string;
   graphId: string;
   current: string | null;
-  /** Changes when the list must be loaded again. */
+  /** Version of the list. It is loaded again when this value changes. */
   changed: string;
 }
 
