@@ -78,7 +78,7 @@ fn trace_parent(span: &Span) -> String {
     carrier.remove("traceparent").unwrap()
 }
 
-/// Starts a run on one worker, and then the worker that renders. Returns the id of the trace.
+/// Starts a worker and a run, and then a second worker, which renders. Returns the id of the trace.
 async fn run(url: &str) -> String {
     let client = Client::new(RunStore::connect(url).await.unwrap(), PostgresQueue::new());
     let planner = RunningWorker::start(url, "planner", false).await;
