@@ -29,7 +29,7 @@ pub(super) struct SharedAccount {
 struct CallInFlight {
     max_cost: Spent,
     move_id: Option<MoveId>,
-    /// Time at which the call started, in seconds since 1970.
+    /// Time at which the call started, in seconds since the Unix epoch.
     started_at: u64,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct PlannedCall {
     pub(super) move_id: Option<MoveId>,
     /// Number of decision makers, if the call is a turn of a debate.
     pub(super) makers_of_turn: Option<u64>,
-    /// Current time in seconds since 1970.
+    /// Current time, in seconds since the Unix epoch.
     pub(super) now: u64,
 }
 

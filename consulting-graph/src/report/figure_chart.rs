@@ -117,7 +117,7 @@ fn line(chart: &FigureChart, (part, series): (usize, &FigureSeries), scale: &Sca
     body
 }
 
-/// Renders the values of the first and the last period, so far apart that all of them are readable.
+/// Renders the values of the first and the last period as labels, and moves labels apart that would overlap.
 fn end_labels(chart: &FigureChart, scale: &Scale) -> String {
     let mut labels = String::new();
     let last = chart.periods.len().saturating_sub(1);

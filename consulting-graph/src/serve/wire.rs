@@ -477,12 +477,16 @@ impl Budget {
         if let (Some(requested), Some(max)) = (self.max_tokens, tokens)
             && requested > max
         {
-            return Err(format!("runs on this server may use at most {max} tokens"));
+            return Err(format!(
+                "`max_tokens` is {requested}, but a run on this server may use at most {max} tokens"
+            ));
         }
         if let (Some(requested), Some(max)) = (self.max_dollars, dollars)
             && requested > max
         {
-            return Err(format!("runs on this server may cost at most ${max:.2}"));
+            return Err(format!(
+                "`max_dollars` is {requested}, but a run on this server may cost at most ${max:.2}"
+            ));
         }
         Ok(Self {
             max_tokens: self.max_tokens.or(tokens),

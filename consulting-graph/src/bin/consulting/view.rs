@@ -83,7 +83,7 @@ impl View {
     pub(crate) fn draw(&mut self) {
         if self.announces_wait() {
             let now = format_duration(self.started.elapsed());
-            eprintln!("{now:>6}  waiting for answers of the model");
+            eprintln!("{now:>6}  waiting for answers from the model");
         }
         let wait = self.last_event.0.elapsed();
         self.run.set_wait((wait >= LONG_WAIT).then_some(wait));
