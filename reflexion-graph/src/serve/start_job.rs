@@ -20,7 +20,10 @@ impl AppState {
         };
         if limits.memory > self.limits.memory {
             let most = self.limits.memory;
-            return Err(Problem::invalid(format!("the memory limit of this server is {most} MiB")));
+            return Err(Problem::invalid(format!(
+                "memory is {} MiB, but the memory limit of a job on this server is {most} MiB",
+                limits.memory,
+            )));
         }
         let budget = request.budget(self.budget).map_err(Problem::invalid)?;
         let priced = budget.check(&self.sessions.deps.generator);

@@ -46,13 +46,15 @@ impl ExecuteRequest {
             && wanted > most
         {
             return Err(format!(
-                "max_tokens exceeds the limit of this server, {most} tokens per job"
+                "max_tokens is {wanted}, but a job on this server may use at most {most} tokens"
             ));
         }
         if let (Some(wanted), Some(most)) = (wanted.money, most.money)
             && wanted > most
         {
-            return Err(format!("max_dollars exceeds the limit of this server, {most} per job"));
+            return Err(format!(
+                "max_dollars is {wanted}, but a job on this server may cost at most {most}"
+            ));
         }
         Ok(RunBudget { tokens: wanted.tokens.or(most.tokens), money: wanted.money.or(most.money) })
     }

@@ -170,7 +170,7 @@ pub(crate) struct AttemptArgs {
     /// Limit each execution to SECONDS of CPU time [default: the timeout]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) cpu_time: Option<f64>,
-    /// Limit memory to MIB MiB, 64 to 2048, without swap; see --sandbox for when a kernel enforces it
+    /// Limit memory to MIB MiB, 64 to 2048, without swap; without a control group, jail and gvisor only measure it
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     pub(crate) memory: u64,
     /// Choose what to do after a failed attempt
