@@ -33,7 +33,7 @@ pub enum DiffPrecision {
 pub(crate) const MAX_LINES: usize = 1_000_000;
 
 impl FileDiff {
-    /// Compares two texts. The time and memory are linear in the length of the texts, plus a constant limit.
+    /// Compares two texts. Time and memory grow linearly with the length of the texts, apart from a bounded constant.
     pub fn new(old: &str, new: &str) -> Self {
         if line_count(old).max(line_count(new)) > MAX_LINES {
             return Self::omitted(old);

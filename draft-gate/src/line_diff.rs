@@ -86,7 +86,7 @@ impl Side {
     }
 }
 
-/// A part of each text, as ranges of [`Side::ids`].
+/// A part of both texts, as ranges of [`Side::ids`].
 #[derive(Clone)]
 struct Region {
     before: Range<usize>,

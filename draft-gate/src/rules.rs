@@ -80,7 +80,7 @@ pub(crate) enum Kind {
     Path,
     Placeholder,
     Stub,
-    /// Code that determines the result of the check that executes it.
+    /// Code that may fake the result of the check that executes it.
     Verdict,
 }
 
@@ -98,7 +98,7 @@ impl Kind {
             Self::Path => "hard-coded path",
             Self::Placeholder => "placeholder instead of content",
             Self::Stub => "unfinished",
-            Self::Verdict => "may decide the result of a check",
+            Self::Verdict => "may fake the result of a check",
         }
     }
 }

@@ -281,7 +281,7 @@ fn assigned_hit<'a>(assignment: &Assignment<'a>, file: FileKind) -> Option<Hit<'
         (SecretKind::Password, Severity::Reject) => ("assigned-password", "password"),
         (SecretKind::Password, _) => ("plain-password", "possible password"),
         (SecretKind::Generated, _) => {
-            ("assigned-secret", "value assigned to a variable for secrets")
+            ("assigned-secret", "value assigned to a name that indicates a secret")
         }
         (SecretKind::Key | SecretKind::BareKey, _) => ("assigned-key", "possible key of a service"),
     };

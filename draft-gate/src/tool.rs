@@ -46,7 +46,8 @@ impl DraftRequest {
             (false, operation) => Ok(operation),
             (true, Operation::Edit | Operation::Create) => Ok(Operation::Create),
             (true, Operation::Delete) => {
-                let reason = "`create` and operation `delete` exclude each other";
+                let reason =
+                    "`create` cannot be combined with operation `delete`; omit one of them";
                 Err(Error::NotAllowed { reason: reason.to_owned() })
             }
         }
