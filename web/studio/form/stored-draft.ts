@@ -1,6 +1,6 @@
 import { useState } from "react";
 
-/** State that survives reloads of the tab. A new name reads the state stored under that name. */
+/** State that survives reloads of the tab. When the name changes, the state stored under the new name is read. */
 export function useStoredDraft<T>(name: string, initial: T): [T, (value: T) => void] {
   const [state, setState] = useState(() => ({ name, value: read(name, initial) }));
   const current = state.name === name ? state.value : read(name, initial);
