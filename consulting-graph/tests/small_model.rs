@@ -133,7 +133,7 @@ fn report_answers(run: &Path) {
     ));
 }
 
-/// Checks that the report names the model, and that it says first what is missing if the run is incomplete.
+/// Checks that the report names the model and, if the run is incomplete, starts with what is missing.
 fn check_report(run: &Path, is_complete: bool) {
     let report = fs::read_to_string(run.join("report.md")).unwrap();
     assert!(report.contains("openai-compatible/qwen2.5-coder-0.5b"), "{report}");

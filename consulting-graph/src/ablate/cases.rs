@@ -126,7 +126,8 @@ const LINKS: [&str; 3] = [
 const IMPOSSIBLE: [&str; 3] = ["within 30 minutes", "within 1 hour", "within 2 hours"];
 
 /// Generates `pairs` pairs of moves. A pair consists of a sound move and the same move with one flaw. The kinds of flaws
-/// take turns, and each occurs with every plan once in 32 pairs. The same company and seed result in the same moves.
+/// are used in rotation, and each occurs with every plan once in 32 pairs. The same company and seed result in the same
+/// moves.
 pub fn generate(company: &Company, pairs: usize, seed: u64) -> Result<Vec<Case>, AblationError> {
     let facts = facts::facts(company);
     let too_few = || AblationError::TooFewFigures(company.ticker.to_string());

@@ -120,7 +120,7 @@ impl ReservedSandbox<'_> {
     }
 }
 
-/// Number of a kept sandbox, which is free again when this value is dropped.
+/// Number of a kept sandbox. Dropping this value frees the number.
 struct Number<'a> {
     supply: &'a SandboxSupply,
     number: usize,

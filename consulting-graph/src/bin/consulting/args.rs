@@ -497,7 +497,7 @@ failed, 2 usage error, 4 incomplete (resume it), 130 interrupted.";
 #[derive(Debug, Args)]
 #[command(after_help = ABLATE_HELP)]
 pub(crate) struct AblateArgs {
-    /// Ticker of the company whose figures the moves are made of, such as NVDA
+    /// Ticker of the company from whose figures the moves are made, such as NVDA
     #[arg(required_unless_present = "resume")]
     pub(crate) ticker: Option<String>,
     /// Resume the ablation in DIR, or in runs/DIR; only limits, timeouts and output options apply
