@@ -25,7 +25,7 @@ export function fold(view: RunView, events: readonly RunEvent[]): RunView {
 }
 
 /**
- * Applies the events that the server has stored after the last one. Numbers missing there do not exist, so they are
+ * Applies the stored events that follow the last applied one. A sequence number that the server has not stored is
  * skipped.
  */
 export function fillGap(view: RunView, stored: readonly RunEvent[]): RunView {
