@@ -8,7 +8,7 @@ fn matching(input: &[u8], expected: &[u8]) -> usize {
 }
 
 #[test]
-fn new_behaviours_lead_to_deeper_ones() {
+fn inputs_with_new_behaviours_are_mutated_further() {
     let deepest = RefCell::new(0);
     Fuzzer::new("deep").seed(b"xxxxx").run_inputs(100_000, 1, |input| {
         let depth = matching(input, b"fuzz!");

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_differ() {
+    fn chosen_ports_are_distinct() {
         let ports = [free_ports(20), free_ports(20)].concat();
         assert_eq!(ports.iter().collect::<HashSet<_>>().len(), 40);
     }

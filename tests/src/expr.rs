@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_values() {
+    fn expressions_read_fields_items_and_errors() {
         check(r#"["a", {"get": "n"}, {"get": "none"}]"#, r#"["a", 2, null]"#);
         check(r#"{"lit": {"get": "n"}}"#, r#"{"get": "n"}"#);
         check(r#"{"keys": true}"#, r#"["log", "n", "zero"]"#);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn computes_values() {
+    fn expressions_compute_lengths_sums_and_comparisons() {
         check(r#"{"len": {"get": "log"}}"#, "2");
         check(r#"{"len": null}"#, "0");
         check(r#"{"add": [{"get": "n"}, null]}"#, "2");

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_plan_without_optional_programs() {
+    fn usual_plan_skips_tests_of_missing_programs() {
         let bare = Machine {
             cargo_deny: false,
             mdbook: false,
@@ -280,7 +280,7 @@ nice -n 19 {}",
     const REQUIRE_ALL: &str = "GRAPH_NIGHTLY=1 GRAPH_REQUIRE_POSTGRES=1 GRAPH_REQUIRE_CHROMIUM=1 GRAPH_REQUIRE_AIMOCK=1 GRAPH_REQUIRE_LLAMA=1 GRAPH_REQUIRE_GVISOR=1 GRAPH_REQUIRE_MCP=1 GRAPH_REQUIRE_MCP_CONFORMANCE=1 GRAPH_REQUIRE_SCHEMATHESIS=1 GRAPH_REQUIRE_MCP_EVERYTHING=1 GRAPH_REQUIRE_MCP_TIME=1 GRAPH_REQUIRE_LANGGRAPH_SDK=1 GRAPH_REQUIRE_UI_CLIENTS=1 GRAPH_REQUIRE_UI_RUNTIMES=1 GRAPH_REQUIRE_A2A=1 GRAPH_REQUIRE_RESTATE=1 GRAPH_REQUIRE_HAPROXY=1 GRAPH_REQUIRE_MICROVM=1 GRAPH_REQUIRE_KVM=1 GRAPH_REQUIRE_DOCKER=1 GRAPH_REQUIRE_PAGE=1";
 
     #[test]
-    fn nightly_plan_with_all_programs() {
+    fn nightly_plan_requires_all_programs() {
         let full = Machine {
             examples: ["a", "b"].map(Example::named).into(),
             node: true,

@@ -84,7 +84,7 @@ mod tests {
     use crate::storage::{chat, workload::StorageLoad};
 
     #[tokio::test]
-    async fn step_is_one_commit() {
+    async fn each_step_is_counted_as_one_commit() {
         let counting_hook = Arc::new(CountingHook::before(Arc::new(MemorySaver::new())));
         let load = StorageLoad { threads: 2, steps: 10, message: 100 };
         chat::run(&chat::graph(counting_hook.clone()), "chat", load).await;

@@ -251,7 +251,7 @@ mod tests {
     use crate::storage::disk;
 
     #[test]
-    fn saver_and_floors_run() {
+    fn savers_and_floors_are_measured_together() {
         let (dir, runtime) = (disk::scratch_dir().unwrap(), Runtime::new().unwrap());
         let mut databases = Databases::new(dir.path(), runtime.handle());
         let pair = databases.pair(Store::Sqlite).unwrap().unwrap();

@@ -74,7 +74,7 @@ async fn authorizer_can_give_a_client_access_to_the_objects_of_another_owner() {
 }
 
 #[tokio::test]
-async fn scopes_hold_with_an_authorizer() {
+async fn an_authorizer_does_not_extend_scopes() {
     let server = Server::start_authorized(guard(), TeamRules).await;
     let reader = user(&server, "reader");
     let (status, rejected) = reader.post("/threads", json!({})).await;

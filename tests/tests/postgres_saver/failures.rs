@@ -123,7 +123,7 @@ async fn errors_suggest_a_fix_and_hide_the_password() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn caller_provided_pool_works() {
+async fn saver_uses_the_pool_of_its_caller() {
     let Some(url) = postgres::fresh_database() else { return };
     let pool =
         Pool::builder(Manager::new(url.parse().unwrap(), NoTls)).max_size(1).build().unwrap();

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lists_must_be_json() {
+    async fn lists_that_are_not_json_are_rejected() {
         let send = |kind: &'static str, body: &'static str| {
             let mut request = Request::new(RequestBody::from(body));
             request.headers_mut().insert("content-type", kind.parse().unwrap());

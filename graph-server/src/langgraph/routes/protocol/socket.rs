@@ -239,7 +239,7 @@ mod tests {
     use super::accept_key;
 
     #[test]
-    fn the_accept_key_is_the_one_of_rfc_6455() {
+    fn the_accept_key_equals_the_example_of_rfc_6455() {
         let mut headers = HeaderMap::new();
         headers.insert(header::UPGRADE, HeaderValue::from_static("WebSocket"));
         headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
