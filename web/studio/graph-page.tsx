@@ -24,7 +24,7 @@ export function GraphPage({ assistant, place }: { assistant: Assistant; place: P
   const graph = slugOf(assistant);
   const schemas = useFetched(`schemas ${graph}`, (signal) => api.schemas(assistant.assistant_id, signal));
   const drawing = useFetched(`drawing ${graph}`, (signal) => api.drawing(assistant.assistant_id, signal));
-  const { view, error, connected, refresh } = useThread(place.thread);
+  const { view, error, connected, isBusy, refresh, runStarted } = useThread(place.thread);
   const [breakpoints, setBreakpoints] = useState<ReadonlySet<string>>(new Set());
   const [listed, setListed] = useState(0);
 
@@ -43,7 +43,7 @@ export function GraphPage({ assistant, place }: { assistant: Assistant; place: P
     });
     // The new run continues at the newest checkpoint, so an older one must not stay selected.
     goTo({ graph, thread });
-    refresh();
+    runStarted();
     setListed((it) => it + 1);
   };
   const resume = (answer: Json): Promise<void> => start({ command: { resume: answer } });
@@ -54,9 +54,10 @@ export function GraphPage({ assistant, place }: { assistant: Assistant; place: P
       return next;
     });
 
-  const isBusy = view !== null && view.active !== null;
   const isHead = selected === null || selected.id === view?.head?.id;
-  const bar = <RunBar view={view} connected={connected} onChanged={refresh} onStart={start} isHead={isHead} />;
+  const bar = (
+    <RunBar view={view} connected={connected} isBusy={isBusy} isHead={isHead} onChanged={refresh} onStart={start} />
+  );
   return (
     <div className="grid items-start gap-3 lg:grid-cols-[15rem_minmax(0,1fr)] xl:grid-cols-[15rem_minmax(0,1fr)_minmax(22rem,27rem)]">
       <ThreadPanel
@@ -80,7 +81,8 @@ export function GraphPage({ assistant, place }: { assistant: Assistant; place: P
             bar={bar}
           />
         )}
-        {view && isHead && !isBusy && <InterruptPanel head={view.head} onResume={resume} />}
+        {/* Mounted during runs too, so that no entered answer is lost. */}
+        {view && isHead && <InterruptPanel head={isBusy ? null : view.head} onResume={resume} />}
         {(schemas.value !== null || schemas.error !== null) && (
           <WorkTabs
             graph={graph}

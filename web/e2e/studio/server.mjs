@@ -12,6 +12,10 @@ export async function finishedRun(server, graph, input) {
   return thread.thread_id;
 }
 
+/** Continues a thread over HTTP without answering its questions, and waits for the end of the run. */
+export const continueRun = (server, graph, thread) =>
+  post(server, `/threads/${thread}/runs/wait`, { assistant_id: graph, input: null });
+
 /** Creates a thread over HTTP. */
 export const newThread = (server, graph, fields) => post(server, "/threads", { graph_id: graph, ...fields });
 

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
 import { PHONE, checkBoth, checkPage, eventually, launchBrowser, openPage, shoot } from "../browser.mjs";
-import { finishedRun, newThread, startStudio } from "./server.mjs";
+import { continueRun, finishedRun, newThread, startStudio } from "./server.mjs";
 
 let server, browser;
 before(async () => {
@@ -50,6 +50,35 @@ test("a graph is drawn, runs, asks a question and resumes", { timeout: 1_800_000
   await eventually(async () => assert.equal(await found.count(), 1, "one run has this answer"));
   await found.getByText("Answer:").waitFor();
   await page.getByRole("link", { name: /funny text about glass/ }).waitFor();
+  await close();
+});
+
+test("an answer is kept while another run is active, and can be sent once", { timeout: 1_800_000 }, async () => {
+  const thread = await finishedRun(server, "review", { topic: "tea" });
+  const { page, close } = await openPage(browser, server);
+  await page.goto(`${server.url}/studio?graph=review&thread=${thread}`);
+  await page.getByLabel("Answer", { exact: true }).fill("approve");
+  // The next time that the page loads the runs, the newest one seems to be running.
+  const runs = new RegExp(`/threads/${thread}/runs\\?`);
+  const asRunning = async (route) => {
+    const response = await route.fetch();
+    const [newest, ...others] = await response.json();
+    await route.fulfill({ response, json: [{ ...newest, status: "running" }, ...others] });
+  };
+  await page.route(runs, asRunning, { times: 1 });
+  await continueRun(server, "review", thread);
+  await page.getByRole("tab", { name: "Runs (2)" }).waitFor();
+  assert.equal(await page.getByLabel("Answer", { exact: true }).inputValue(), "approve");
+
+  // The answered question disappears even if the page has not loaded the new run yet.
+  let load;
+  const checked = new Promise((resolve) => (load = resolve));
+  await page.route(runs, (route) => checked.then(() => route.continue()), { times: 1 });
+  const resume = page.getByRole("button", { name: "Resume" });
+  await resume.click();
+  await resume.waitFor({ state: "hidden" });
+  load();
+  await node(page, "publish", "done").waitFor();
   await close();
 });
 

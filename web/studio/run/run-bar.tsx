@@ -15,6 +15,7 @@ import type { ThreadView } from "./use-thread";
 interface Props {
   view: ThreadView | null;
   connected: boolean;
+  isBusy: boolean;
   /** Whether the newest checkpoint is selected. */
   isHead: boolean;
   onChanged: () => void;
@@ -22,7 +23,7 @@ interface Props {
 }
 
 /** Status of the thread, and the actions on its run: cancel, and continue after a breakpoint or failure. */
-export function RunBar({ view, connected, isHead, onChanged, onStart }: Props): ReactElement {
+export function RunBar({ view, connected, isBusy, isHead, onChanged, onStart }: Props): ReactElement {
   const { busy, error, run } = useAction();
   if (!view) return <span className="text-[13px] text-dim">New thread</span>;
   const { active, thread, head } = view;
@@ -46,7 +47,7 @@ export function RunBar({ view, connected, isHead, onChanged, onStart }: Props): 
         </Button>
       )}
       {!active && isHead && head && isPaused(head) && (
-        <Button look="solid" disabled={busy} onClick={() => run(() => onStart({ input: null }))}>
+        <Button look="solid" disabled={busy || isBusy} onClick={() => run(() => onStart({ input: null }))}>
           <Play aria-hidden /> {thread.status === "error" ? "Try again" : "Continue"}
         </Button>
       )}

@@ -33,8 +33,12 @@ export interface UseThread {
   view: ThreadView | null;
   error: unknown;
   connected: boolean;
+  /** Whether a run is active. */
+  isBusy: boolean;
   /** Loads the thread again. */
   refresh: () => void;
+  /** Loads the thread again because a run was started on it. Until it is loaded, the thread is busy. */
+  runStarted: () => void;
 }
 
 /** Number of runs that are loaded with a thread. */
@@ -52,7 +56,13 @@ export function useThread(id: string | null): UseThread {
   /** The run whose stream has ended. */
   const [ended, setEnded] = useState<string | null>(null);
   const visible = useVisible();
+  /** Whether the thread has not been loaded since a run was started on it. */
+  const [started, setStarted] = useState(false);
   const refresh = useCallback(() => setCount((it) => it + 1), []);
+  const runStarted = useCallback(() => {
+    setStarted(true);
+    refresh();
+  }, [refresh]);
   const isLoading = useRef(false);
 
   const data = loaded?.id === id ? (loaded?.data ?? null) : null;
@@ -65,11 +75,13 @@ export function useThread(id: string | null): UseThread {
         if (stop.signal.aborted) return;
         isLoading.current = false;
         setLoaded({ id, data });
+        setStarted(false);
         setError(null);
       },
       (error: unknown) => {
         if (stop.signal.aborted) return;
         isLoading.current = false;
+        setStarted(false);
         setError({ id, error });
         if (error instanceof ApiError && (error.status === 0 || error.status >= 500)) setTimeout(refresh, POLL_MS);
       },
@@ -129,11 +141,12 @@ export function useThread(id: string | null): UseThread {
 
   const view = useMemo(() => {
     if (data === null) return null;
-    const current = live !== null && live.run === run ? live : null;
+    const current = live !== null && live.run === run && !started ? live : null;
     const checkpoints = mergeCheckpoints(data.checkpoints, isActive && current ? current.checkpoints : []);
     return { ...data, checkpoints, live: current, active: isActive ? newest : null, head: checkpoints.at(-1) ?? null };
-  }, [data, live, run, isActive, newest]);
-  return { view, error: error?.id === id ? error?.error : null, connected, refresh };
+  }, [data, live, run, started, isActive, newest]);
+  const isBusy = started || (data !== null && isActive);
+  return { view, error: error?.id === id ? error?.error : null, connected, isBusy, refresh, runStarted };
 }
 
 /** Loads the checkpoints after the runs, so that a run that has ended is never shown without its last checkpoint. */
