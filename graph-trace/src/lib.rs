@@ -69,7 +69,7 @@ pub use replay::{
     ReplayedRun, Replayer, UnrecordedCall, record_to,
 };
 #[cfg(feature = "insta")]
-pub use snapshot::Snapshot;
+pub use snapshot::SnapshotOptions;
 pub use text::{Detail, TextOptions};
 pub use trace::{
     EffectTrace, FailedAttempt, GraphTrace, Header, RunStatus, SendTrace, StepTrace, TaskTrace,

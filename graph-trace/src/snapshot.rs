@@ -15,11 +15,11 @@ use crate::{
 /// Runs a graph and compares its trace with a snapshot, or compares an existing trace with a snapshot.
 ///
 /// If the first argument is a graph, the macro awaits the run, so it can be used only in an async test. To
-/// configure the snapshot, add a [`Snapshot`] after a semicolon.
+/// configure the snapshot, add [`SnapshotOptions`] after a semicolon.
 ///
 /// ```no_run
 /// use graph_core::{RunOptions, START, State, StateGraph};
-/// use graph_trace::{Detail, Snapshot, assert_trace_snapshot, record};
+/// use graph_trace::{Detail, SnapshotOptions, assert_trace_snapshot, record};
 ///
 /// #[derive(State, Clone, Debug, Default)]
 /// struct Essay {
@@ -39,7 +39,7 @@ use crate::{
 /// // With dependencies, with options, and with the state after each step.
 /// assert_trace_snapshot!(graph, essay.clone(), ());
 /// assert_trace_snapshot!(graph, essay.clone(), (), RunOptions::new().step_limit(5));
-/// assert_trace_snapshot!(graph, essay.clone(); Snapshot::new(Detail::Full).redact("text"));
+/// assert_trace_snapshot!(graph, essay.clone(); SnapshotOptions::new(Detail::Full).redact("text"));
 /// // A run that was recorded, or a trace.
 /// let recorded = record(&graph, essay, (), RunOptions::new()).await;
 /// assert_trace_snapshot!(recorded);
@@ -78,7 +78,7 @@ macro_rules! assert_trace_snapshot {
         $crate::__assert_trace_snapshot!($trace, $snapshot, stringify!($trace))
     };
     ($($arguments:expr),+ $(,)?) => {
-        $crate::assert_trace_snapshot!($($arguments),+; $crate::Snapshot::default())
+        $crate::assert_trace_snapshot!($($arguments),+; $crate::SnapshotOptions::default())
     };
 }
 
@@ -88,27 +88,27 @@ macro_rules! assert_trace_snapshot {
 #[macro_export]
 macro_rules! __assert_trace_snapshot {
     ($trace:expr, $snapshot:expr, $shown:expr) => {{
-        let snapshot: $crate::Snapshot = $snapshot;
-        let content = snapshot.content(&$trace);
+        let options: $crate::SnapshotOptions = $snapshot;
+        let content = options.content(&$trace);
         $crate::__private::settings()
-            .bind(|| $crate::__private::insta::assert_snapshot!(snapshot.name(), content, $shown))
+            .bind(|| $crate::__private::insta::assert_snapshot!(options.name(), content, $shown))
     }};
 }
 
 /// Options for a snapshot of a trace: its level of detail, redactions and format.
 ///
 /// ```
-/// use graph_trace::{Detail, Snapshot};
+/// use graph_trace::{Detail, SnapshotOptions};
 ///
-/// let snapshot = Snapshot::new(Detail::Full)
+/// let options = SnapshotOptions::new(Detail::Full)
 ///     .named("with states")
 ///     .redact("messages[*].id")
 ///     .redact_text("req-*");
-/// # let _ = snapshot;
+/// # let _ = options;
 /// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]
-pub struct Snapshot {
+pub struct SnapshotOptions {
     name: Option<String>,
     detail: Detail,
     format: Format,
@@ -125,7 +125,7 @@ enum Format {
 /// Default replacement for redacted values.
 const REDACTED: &str = "[redacted]";
 
-impl Snapshot {
+impl SnapshotOptions {
     /// Creates options with this level of detail.
     pub fn new(detail: Detail) -> Self {
         Self { detail, ..Self::default() }

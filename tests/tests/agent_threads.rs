@@ -12,7 +12,7 @@ use graph_agents::{
 };
 use graph_core::{AsNode, Checkpointer, JsonState, NodeError, checkpoint::Keep};
 use graph_store::SqliteSaver;
-use graph_trace::{Detail, RecordedRun, Snapshot, assert_trace_snapshot};
+use graph_trace::{Detail, RecordedRun, SnapshotOptions, assert_trace_snapshot};
 use serde_json::json;
 
 /// Number of messages in a long conversation.
@@ -148,15 +148,15 @@ async fn record() -> RecordedRun<JsonState> {
 #[tokio::test]
 async fn trace_of_an_agent_equals_its_snapshot() {
     let recorded = record().await;
-    assert_trace_snapshot!(recorded; Snapshot::new(Detail::Routes).redact("messages"));
+    assert_trace_snapshot!(recorded; SnapshotOptions::new(Detail::Routes).redact("messages"));
 }
 
 #[tokio::test]
 async fn trace_of_an_agent_contains_its_messages_and_is_the_same_in_every_run() {
-    let snapshot = Snapshot::new(Detail::Full).redact("messages[*].id").redact("id");
-    let content = snapshot.content(&record().await);
+    let options = SnapshotOptions::new(Detail::Full).redact("messages[*].id").redact("id");
+    let content = options.content(&record().await);
     for part in ["What do you see?", "call-2", "seen", "Nothing new."] {
         assert!(content.contains(part), "{part} is missing:\n{content}");
     }
-    assert_eq!(snapshot.content(&record().await), content);
+    assert_eq!(options.content(&record().await), content);
 }
