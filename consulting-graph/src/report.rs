@@ -20,7 +20,7 @@ pub use evaluation::Report;
 pub use figures::{ChartForm, ChartUnit, FigureChart, FigureSeries};
 pub use isolation::Isolation;
 pub use objection::{Objection, strongest_objection};
-pub use outcome::{Outcome, Provider, Spending};
+pub use outcome::{Outcome, Provider, SpendingEntry};
 
 impl Report {
     /// Renders the report as Markdown.

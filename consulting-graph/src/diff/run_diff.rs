@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::{
     difference::{SettingChange, Sides},
     moves::MoveId,
-    report::{Report, Spending},
+    report::{Report, SpendingEntry},
 };
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -59,7 +59,7 @@ impl RunDiff {
 
 impl Cost {
     pub(super) fn of(report: &Report) -> Self {
-        let total = Spending::total(&report.outcome.spending);
+        let total = SpendingEntry::total(&report.outcome.spending);
         Self {
             calls: total.calls,
             input_tokens: total.input_tokens,

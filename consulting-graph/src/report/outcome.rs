@@ -55,14 +55,14 @@ pub struct Outcome {
     /// For a fork with changed settings, states which moves were debated with the settings of the original run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mixed_settings: Option<String>,
-    pub spending: Vec<Spending>,
-    pub spending_by_move: Vec<Spending>,
+    pub spending: Vec<SpendingEntry>,
+    pub spending_by_move: Vec<SpendingEntry>,
     /// Spending on each round, summed over all debates.
-    pub spending_by_round: Vec<Spending>,
+    pub spending_by_round: Vec<SpendingEntry>,
     /// For a fork, the spending on the calls that the fork made itself, without the calls inherited from the original
     /// run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub own_spending: Option<Spending>,
+    pub own_spending: Option<SpendingEntry>,
     /// Calls and debates that failed. The run is incomplete if there are any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
@@ -93,7 +93,7 @@ pub enum Provider {
 
 /// Spending of one role, move or round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Spending {
+pub struct SpendingEntry {
     /// The role, move or round.
     pub name: String,
     pub calls: u64,
@@ -143,7 +143,7 @@ impl Outcome {
     }
 }
 
-impl Spending {
+impl SpendingEntry {
     /// Creates an entry without any calls.
     pub(crate) fn none(name: impl Into<String>) -> Self {
         Self {

@@ -14,7 +14,7 @@ use crate::{
     data::render,
     moves::MoveId,
     pipeline::PipelineState,
-    report::{Isolation, Outcome, Provider, Spending},
+    report::{Isolation, Outcome, Provider, SpendingEntry},
 };
 
 /// Collects the data of the report. Returns `None` if the run has not read its company data yet.
@@ -100,13 +100,13 @@ fn mixed_settings(run: &Run, state: &PipelineState) -> Option<String> {
 /// Returns the spending by role. The last entry contains calls that were paid for but are not part of the result, such
 /// as refusals, attempts that failed after the provider had started to answer, and the scores of a debate that was
 /// continued later.
-fn spending_by_role(run: &Run, calls: &[CallUsage]) -> Result<Vec<Spending>, RunError> {
+fn spending_by_role(run: &Run, calls: &[CallUsage]) -> Result<Vec<SpendingEntry>, RunError> {
     let mut by_role =
         spending(calls, |it| Some(((it.group, it.agent_id.clone()), it.group.role(&it.agent_id))));
     // The recording of a fork also contains calls of its origin that the fork does not use. Runs on a cluster have no
     // recording.
     if run.manifest().fork_origin.is_none() && run.dir().join(CALLS_FILE).exists() {
-        let unused = recorded_spending(run, 0)?.minus(&Spending::total(&by_role));
+        let unused = recorded_spending(run, 0)?.minus(&SpendingEntry::total(&by_role));
         by_role.extend((unused.calls > 0).then_some(unused));
     }
     Ok(by_role)
@@ -114,20 +114,20 @@ fn spending_by_role(run: &Run, calls: &[CallUsage]) -> Result<Vec<Spending>, Run
 
 /// Returns the spending on the calls that a fork made itself. They follow the inherited calls in its recording. Returns
 /// `None` if the run is not a fork.
-fn own_spending(run: &Run) -> Result<Option<Spending>, RunError> {
+fn own_spending(run: &Run) -> Result<Option<SpendingEntry>, RunError> {
     let origin = run.manifest().fork_origin.as_ref();
     origin.map(|it| recorded_spending(run, it.inherited_calls)).transpose()
 }
 
 /// Returns the spending on all paid calls in the recording, except for the first `skipped` calls.
-fn recorded_spending(run: &Run, skipped: usize) -> Result<Spending, RunError> {
+fn recorded_spending(run: &Run, skipped: usize) -> Result<SpendingEntry, RunError> {
     let recording = Recording::open(run.dir().join(CALLS_FILE), RecordMode::Replay)?;
-    let mut own = Spending::none("this run");
+    let mut own = SpendingEntry::none("this run");
     for (model, usage, cost) in recording.paid_calls(skipped) {
         let catalog_price = || Catalog::builtin().entry(&model)?.cost(usage.as_ref()?);
         let dollars = cost.or_else(catalog_price).map(Money::dollars);
         let usage = usage.unwrap_or_default();
-        own.add(&Spending {
+        own.add(&SpendingEntry {
             name: String::new(),
             calls: 1,
             uncounted_calls: u64::from(usage.input == 0),
@@ -145,11 +145,11 @@ fn recorded_spending(run: &Run, skipped: usize) -> Result<Spending, RunError> {
 fn spending<K: Ord>(
     calls: &[CallUsage],
     key: impl Fn(&CallUsage) -> Option<(K, String)>,
-) -> Vec<Spending> {
-    let mut all: BTreeMap<K, Spending> = BTreeMap::new();
+) -> Vec<SpendingEntry> {
+    let mut all: BTreeMap<K, SpendingEntry> = BTreeMap::new();
     for usage in calls {
         let Some((sort_key, name)) = key(usage) else { continue };
-        all.entry(sort_key).or_insert_with(|| Spending::none(name)).add(&Spending {
+        all.entry(sort_key).or_insert_with(|| SpendingEntry::none(name)).add(&SpendingEntry {
             name: String::new(),
             calls: 1,
             uncounted_calls: u64::from(usage.input == 0),

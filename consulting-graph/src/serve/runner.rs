@@ -24,7 +24,7 @@ use crate::{
     models::{CallLimits, Limit},
     moves::Move,
     pipeline::ReviewDecision,
-    report::{Report, Spending},
+    report::{Report, SpendingEntry},
     run::{self, ResumeOptions, Run, RunError},
 };
 
@@ -112,7 +112,8 @@ pub(super) fn stored_outcome(report: &Report) -> Value {
         score: it.total_score,
     });
     let outcome = &report.outcome;
-    let spent = outcome.own_spending.clone().unwrap_or_else(|| Spending::total(&outcome.spending));
+    let spent =
+        outcome.own_spending.clone().unwrap_or_else(|| SpendingEntry::total(&outcome.spending));
     json!(StoredOutcome {
         recommended: moves.collect(),
         tokens: Some(spent.input_tokens + spent.output_tokens),

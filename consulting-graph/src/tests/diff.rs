@@ -14,7 +14,7 @@ use crate::{
     diff::{DiffError, RunDiff, diff},
     models::ModelChoice,
     moves::{Move, MoveId},
-    report::{Isolation, Outcome, Provider, Report, Spending},
+    report::{Isolation, Outcome, Provider, Report, SpendingEntry},
     run::{Run, RunConfig},
     transcript::{ConversationEntry, Speaker, append_to_log},
 };
@@ -74,7 +74,7 @@ fn outcome(run_id: &str) -> Outcome {
         provider: Provider::Scripted,
         isolation: Isolation { backend: "in-process".to_owned(), ..Isolation::default() },
         isolation_by_move: BTreeMap::new(),
-        spending: vec![Spending {
+        spending: vec![SpendingEntry {
             name: "critic".to_owned(),
             calls: 28,
             uncounted_calls: 0,

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     event::{EventLog, Layer, LayerStatus, PipelineEvent},
     models::Limit,
-    report::Spending,
+    report::SpendingEntry,
     run::{ResumeOptions, Run},
 };
 
@@ -109,7 +109,7 @@ async fn budget_warnings_state_the_used_share() {
         percents.collect()
     };
     assert_eq!(percents(&run), [0; 0]);
-    let used = Spending::total(&report.outcome.spending);
+    let used = SpendingEntry::total(&report.outcome.spending);
     let tokens = (used.input_tokens + used.output_tokens) * 118 / 100;
     let run = Run::create(folder.path().join("limited"), run_config(1, 10)).unwrap();
     let limit = Limit { tokens: Some(tokens), money: None };

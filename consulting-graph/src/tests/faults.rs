@@ -18,7 +18,7 @@ use super::run::{resume_options, run_config};
 use crate::{
     event::{EventLog, PipelineEvent},
     models::CallLimits,
-    report::{Outcome, Report, Spending},
+    report::{Outcome, Report, SpendingEntry},
     run::{ResumeOptions, Run, RunConfig, RunError, RunOutcome},
     score::ScoreSource,
 };
@@ -83,7 +83,7 @@ async fn check_replay(run: &Run, dir: &Path, report: &Report, injections: &[Inje
 
 /// Checks that the report contains all calls that the provider charges for.
 fn check_bill(report: &Report, provider: &StandIn, injections: &[Injection]) {
-    let paid = Spending::total(&report.outcome.spending);
+    let paid = SpendingEntry::total(&report.outcome.spending);
     let paid = Bill {
         calls: paid.calls,
         uncounted_calls: paid.uncounted_calls,

@@ -27,7 +27,7 @@ use crate::{
     finding::Findings,
     models::ModelChoice,
     offline,
-    report::{Report, Spending},
+    report::{Report, SpendingEntry},
     run::{ResumeOptions, Run, RunConfig},
 };
 
@@ -114,7 +114,7 @@ async fn calls_without_token_counts_are_not_reported_as_free() {
     let run = Run::create(folder.path(), config).unwrap();
     let model_override = reacting_model(|_, _| Reaction::Uncounted);
     let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
-    let total = Spending::total(&report.outcome.spending);
+    let total = SpendingEntry::total(&report.outcome.spending);
     assert!(total.calls > 0);
     assert_eq!((total.uncounted_calls, total.dollars), (total.calls, None));
     let notice = format!("not including {} calls whose tokens", total.calls);

@@ -14,7 +14,7 @@ use crate::{
     data::{Ticker, render, snapshot, synthetic},
     moves::{MissingMove, Move, MoveId},
     rank::Unscored,
-    report::{Isolation, Outcome, Provider, Report, Spending, strongest_objection},
+    report::{Isolation, Outcome, Provider, Report, SpendingEntry, strongest_objection},
     score::{Adjustment, MakerScore, Mark, MoveScore},
     transcript::{Speaker, append_to_log},
 };
@@ -62,7 +62,7 @@ pub(crate) fn outcome() -> Outcome {
         isolation: Isolation { backend: "in-process".to_owned(), ..Isolation::default() },
         isolation_by_move: BTreeMap::new(),
         spending: vec![
-            Spending {
+            SpendingEntry {
                 name: "critic".to_owned(),
                 calls: 28,
                 uncounted_calls: 0,
@@ -71,7 +71,7 @@ pub(crate) fn outcome() -> Outcome {
                 output_tokens: 9_000,
                 dollars: Some(0.25),
             },
-            Spending {
+            SpendingEntry {
                 name: "decision makers".to_owned(),
                 calls: 33,
                 uncounted_calls: 0,
@@ -172,7 +172,7 @@ fn nouns_agree_with_their_numbers() {
     one.scores.truncate(1);
     one.baselines.truncate(1);
     one.unscored.clear();
-    one.own_spending = Some(Spending { calls: 1, ..one.spending[0].clone() });
+    one.own_spending = Some(SpendingEntry { calls: 1, ..one.spending[0].clone() });
     for logs in one.logs.values_mut().flat_map(|it| it.values_mut()) {
         logs.truncate(1);
     }
@@ -388,7 +388,7 @@ fn agents_are_named_instead_of_their_ids() {
     let mut outcome = outcome();
     let failure = CallFailure { kind: FailureKind::ModelFailed, reason: "no answer".to_owned() };
     outcome.failures = vec![Failure::new("m3, round 2, critic to D1", failure)];
-    let role = |name: &str| Spending { name: name.to_owned(), ..outcome.spending[0].clone() };
+    let role = |name: &str| SpendingEntry { name: name.to_owned(), ..outcome.spending[0].clone() };
     outcome.spending = vec![role("trend_inference"), role("D2 scoring")];
     let properties = ["model of D3 scoring", "prompt financial_synthesizer"];
     outcome.manifest = properties.map(|it| (it.to_owned(), "0".to_owned())).into();

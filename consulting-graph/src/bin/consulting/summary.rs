@@ -6,7 +6,7 @@ use app_support::plural::counted;
 use consulting_graph::{
     data::Source,
     rank::Ranked,
-    report::{Provider, Report, Spending},
+    report::{Provider, Report, SpendingEntry},
     score::Mark,
 };
 
@@ -93,10 +93,10 @@ fn recommended(report: &Report, ranked: &Ranked) -> String {
     format!("  {rank}. {:<4}{score:>4}/{best}  {title}{marks}\n", id.to_string())
 }
 
-fn spending_text(report: &Report, spending: &[Spending]) -> String {
-    let total = Spending::total(spending);
+fn spending_text(report: &Report, spending: &[SpendingEntry]) -> String {
+    let total = SpendingEntry::total(spending);
     let uncounted = total.uncounted_notice().map_or(String::new(), |it| format!(", {it}"));
-    let Spending { calls, input_tokens, output_tokens, dollars, .. } = total;
+    let SpendingEntry { calls, input_tokens, output_tokens, dollars, .. } = total;
     let money = match (dollars, &report.outcome.provider) {
         (_, Provider::Scripted) => "no cost".to_owned(),
         (Some(dollars), _) => format!("${dollars:.2}"),

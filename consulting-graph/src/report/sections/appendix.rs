@@ -4,7 +4,7 @@ use super::{
     super::{
         document::{Block, dash},
         evaluation::Report,
-        outcome::{Outcome, Spending},
+        outcome::{Outcome, SpendingEntry},
     },
     reliability, scores,
 };
@@ -68,7 +68,7 @@ fn costs(report: &Report) -> Vec<Block> {
     if outcome.spending.is_empty() {
         return Vec::new();
     }
-    let collapsed = |title: &str, what, spending: &[Spending]| Block::Collapsed {
+    let collapsed = |title: &str, what, spending: &[SpendingEntry]| Block::Collapsed {
         title: title.to_owned(),
         blocks: vec![spending_table(report, what, spending)],
     };
@@ -89,7 +89,7 @@ fn costs(report: &Report) -> Vec<Block> {
         "From cache: share of the input tokens that the provider had stored and bills at a lower price.".to_owned(),
     ));
     blocks.push(spending_table(report, "Role", &outcome.spending));
-    let uncounted = Spending::total(&outcome.spending).uncounted_notice();
+    let uncounted = SpendingEntry::total(&outcome.spending).uncounted_notice();
     blocks.extend(uncounted.map(|it| Block::Text(format!("Tokens and cost: {it}."))));
     if !outcome.spending_by_move.is_empty() {
         blocks.push(Block::PageOnly(vec![
@@ -100,9 +100,9 @@ fn costs(report: &Report) -> Vec<Block> {
     blocks
 }
 
-fn spending_table(report: &Report, what: &str, spending: &[Spending]) -> Block {
+fn spending_table(report: &Report, what: &str, spending: &[SpendingEntry]) -> Block {
     let money = |it: Option<f64>| it.map_or_else(dash, |it| format!("${it:.4}"));
-    let line = |name: &str, it: &Spending| {
+    let line = |name: &str, it: &SpendingEntry| {
         let cached = it.cached_tokens as f64 / it.input_tokens.max(1) as f64;
         let tokens = [it.input_tokens, it.output_tokens].map(number::grouped);
         let [input, output] = tokens;
@@ -116,7 +116,7 @@ fn spending_table(report: &Report, what: &str, spending: &[Spending]) -> Block {
         ]
     };
     let mut lines: Vec<Vec<String>> = spending.iter().map(|it| line(&it.name, it)).collect();
-    lines.push(line("total", &Spending::total(spending)));
+    lines.push(line("total", &SpendingEntry::total(spending)));
     Block::table(&[what, "Calls", "Input tokens", "From cache", "Output tokens", "Cost"], lines)
 }
 
