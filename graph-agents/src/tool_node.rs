@@ -3,7 +3,7 @@
 mod execute;
 mod validate;
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, slice, sync::Arc};
 
 use futures_util::future::try_join_all;
 use graph_core::{
@@ -70,19 +70,19 @@ impl fmt::Debug for ToolNode {
 
 /// A tool call sent to the node, with the state that the tool may read.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct SentCall {
-    pub(crate) tool_call: ToolCall,
-    pub(crate) state: Map<String, Value>,
+pub(crate) struct SentCall<'a> {
+    pub(crate) tool_call: Cow<'a, ToolCall>,
+    pub(crate) state: Cow<'a, Map<String, Value>>,
 }
 
-impl SentCall {
+impl SentCall<'static> {
     /// Reads a call from the input of the node. Returns `None` if the input is not a call but a state.
     fn from_input(input: &JsonInput) -> Option<serde_json::Result<Self>> {
         let call = input.get("tool_call")?;
         let state = input.get("state").map_or_else(|| Ok(Map::new()), Map::deserialize);
-        Some(
-            ToolCall::deserialize(call).and_then(|tool_call| Ok(Self { tool_call, state: state? })),
-        )
+        let sent =
+            |tool_call| Ok(Self { tool_call: Cow::Owned(tool_call), state: Cow::Owned(state?) });
+        Some(ToolCall::deserialize(call).and_then(sent))
     }
 }
 
@@ -151,8 +151,9 @@ impl ToolNode {
         let results = match SentCall::from_input(&input) {
             Some(sent) => {
                 let sent = sent.map_err(NodeError::terminal)?;
-                let state = AgentState::from_fields(sent.state)?;
-                self.run_calls(vec![sent.tool_call], &state, &context, InputKind::State).await?
+                let state = AgentState::from_fields(sent.state.into_owned())?;
+                let calls = slice::from_ref(&*sent.tool_call);
+                self.run_calls(calls, &state, &context, InputKind::State).await?
             }
             None => self.run_state(&AgentState::from_input(&input)?, &context).await?,
         };
@@ -176,15 +177,15 @@ impl ToolNode {
         messages: Vec<Message>,
         context: &Context,
     ) -> Result<ToolResults, NodeError> {
-        let calls = newest_calls(&messages)?;
         let state = AgentState::from_messages(messages);
+        let calls = newest_calls(state.messages())?;
         self.run_calls(calls, &state, context, InputKind::List).await
     }
 
     /// Executes these calls.
     pub async fn run_tool_calls(
         &self,
-        calls: Vec<ToolCall>,
+        calls: &[ToolCall],
         state: &AgentState,
         context: &Context,
     ) -> Result<ToolResults, NodeError> {
@@ -193,18 +194,18 @@ impl ToolNode {
 
     async fn run_calls(
         &self,
-        calls: Vec<ToolCall>,
+        calls: &[ToolCall],
         state: &AgentState,
         context: &Context,
         input: InputKind,
     ) -> Result<ToolResults, NodeError> {
-        let answers = calls.into_iter().map(|call| self.answer(call, state, context, input));
+        let answers = calls.iter().map(|call| self.answer(call, state, context, input));
         Ok(ToolResults::collect(try_join_all(answers).await?))
     }
 
     async fn answer(
         &self,
-        call: ToolCall,
+        call: &ToolCall,
         state: &AgentState,
         context: &Context,
         input: InputKind,
@@ -219,7 +220,7 @@ impl ToolNode {
             input,
         };
         let answer = self.handler.call(request).await;
-        answer.or_else(|error| execute::answer_error(&self.errors, tool, &call, error))
+        answer.or_else(|error| execute::answer_error(&self.errors, tool, call, error))
     }
 }
 
@@ -235,13 +236,13 @@ pub(crate) fn unique(tools: impl IntoIterator<Item = Tool>) -> Vec<Tool> {
     unique
 }
 
-fn newest_calls(messages: &[Message]) -> Result<Vec<ToolCall>, AgentError> {
+fn newest_calls(messages: &[Message]) -> Result<&[ToolCall], AgentError> {
     if messages.is_empty() {
         return Err(AgentError::value("No message found in input"));
     }
     let newest: Option<&AiMessage> = messages.iter().rev().find_map(Message::as_ai);
     let newest = newest.ok_or_else(|| AgentError::value("No AIMessage found in input"))?;
-    Ok(newest.tool_calls.clone())
+    Ok(&newest.tool_calls)
 }
 
 impl ToolResults {

@@ -1,5 +1,7 @@
 //! The node that executes handoffs that the model requested together with other calls.
 
+use std::slice;
+
 use graph_core::{
     Context, JsonStateSchema, NodeError,
     json::{JsonInput, JsonReturn},
@@ -25,7 +27,7 @@ pub(super) async fn run_handoff(
     let state = AgentState::from_input(input)?;
     let mut pending = pending_handoffs(state.messages(), handoffs).into_iter();
     let Some(first) = pending.next() else { return Ok(JsonReturn::Nothing) };
-    let mut results = node.run_tool_calls(vec![first.clone()], &state, context).await?;
+    let mut results = node.run_tool_calls(slice::from_ref(first), &state, context).await?;
     if let ToolResults::Commands(commands) = &mut results {
         let losing: Vec<_> = pending.collect();
         commands.iter_mut().filter(|it| it.parent).for_each(|it| answer_losing(it, &losing));

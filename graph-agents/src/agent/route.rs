@@ -1,5 +1,7 @@
 //! Chooses the next nodes of an agent's loop.
 
+use std::borrow::Cow;
+
 use graph_core::{Goto, NodeError};
 use serde_json::Map;
 
@@ -120,9 +122,10 @@ pub(super) fn after_model(
         true => state.to_fields(),
         false => Map::new(),
     };
+    let none = Map::new();
     let sends = pending.into_iter().map(|call| {
-        let state = if needs_state(call) { fields.clone() } else { Map::new() };
-        let sent = SentCall { tool_call: call.clone(), state };
+        let state = if needs_state(call) { &fields } else { &none };
+        let sent = SentCall { tool_call: Cow::Borrowed(call), state: Cow::Borrowed(state) };
         Ok(Goto::send("tools", serde_json::to_value(sent).map_err(NodeError::terminal)?))
     });
     let sends: Vec<Goto> = sends.collect::<Result<_, NodeError>>()?;

@@ -8,7 +8,6 @@ use graph_core::{Context, NodeError};
 use super::{
     definition::Tool,
     limit::{MAX_OUTPUT, truncate},
-    runtime::ToolRuntime,
 };
 use crate::{
     AgentState,
@@ -40,17 +39,6 @@ pub(crate) enum InputKind {
     State,
     /// A list of messages.
     List,
-}
-
-impl ToolRequest {
-    pub(crate) fn runtime(&self) -> ToolRuntime {
-        ToolRuntime::new(
-            self.call.clone(),
-            self.state.clone(),
-            self.context.clone(),
-            self.dependencies.clone(),
-        )
-    }
 }
 
 /// Creates the answer to a call that failed. The text is limited and marked like a result of the tool.

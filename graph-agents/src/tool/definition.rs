@@ -367,9 +367,8 @@ impl Tool {
         args: Map<String, Value>,
         runtime: ToolRuntime,
     ) -> Result<ToolOutput, NodeError> {
-        let call = runtime.call().clone();
         let attempt = || (self.inner.body)(args.clone(), runtime.clone());
-        self.inner.policy.run(&call, &args, attempt).await
+        self.inner.policy.run(runtime.call(), &args, attempt).await
     }
 
     /// Returns the text that answers an error, if [`handle_exceptions`](Self::handle_exceptions) applies to the error.

@@ -33,7 +33,7 @@ use crate::{
 /// ```
 #[derive(Clone, Debug)]
 pub struct ToolRuntime {
-    call: ToolCall,
+    call: Arc<ToolCall>,
     state: AgentState,
     context: Context,
     dependencies: Dependencies,
@@ -41,7 +41,7 @@ pub struct ToolRuntime {
 
 impl ToolRuntime {
     pub(crate) fn new(
-        call: ToolCall,
+        call: Arc<ToolCall>,
         state: AgentState,
         context: Context,
         dependencies: Dependencies,

@@ -12,8 +12,8 @@ use crate::{
     message::{Content, ToolCall, ToolMessage},
     notation,
     tool::{
-        Tool, ToolAnswer, ToolErrors, ToolHandler, ToolOutput, ToolRequest, content_of,
-        error_message, schema::Fault,
+        Tool, ToolAnswer, ToolErrors, ToolHandler, ToolOutput, ToolRequest, ToolRuntime,
+        content_of, error_message, schema::Fault,
     },
 };
 
@@ -30,26 +30,28 @@ async fn execute(
     tools: &[Tool],
     errors: &ToolErrors,
 ) -> Result<ToolAnswer, NodeError> {
-    let Some(tool) = &request.tool else {
-        return Ok(unknown_tool(&request.call, tools).into());
+    let ToolRequest { call, tool, state, context, dependencies, input } = request;
+    let Some(tool) = &tool else {
+        return Ok(unknown_tool(&call, tools).into());
     };
+    let call = Arc::new(call);
+    let runtime = ToolRuntime::new(call.clone(), state.clone(), context, dependencies);
     // A missing field is a mistake of the application, so the model is never asked to fix it.
-    let injected = tool.injected_args(&request.runtime())?;
-    let call = request.call.clone();
+    let injected = tool.injected_args(&runtime)?;
     let result = async {
         let mut args = tool
             .check_args(&call.args)
             .map_err(|faults| NodeError::from(invalid_arguments(&call, &faults)))?;
         args.extend(injected);
-        let output = match tool.run(args, request.runtime()).await {
+        let output = match tool.run(args, runtime).await {
             Ok(output) => output,
             Err(error) => match tool.answer_exception(&error) {
                 Some(text) => return Ok(error_message(Some(tool), &call, text).into()),
                 None => return Err(error),
             },
         };
-        let answer = to_answer(output, &call, tool, &request.state);
-        Ok(validate::check_output(answer, &call, request.input)?)
+        let answer = to_answer(output, &call, tool, &state);
+        Ok(validate::check_output(answer, &call, input)?)
     };
     match result.await {
         Ok(answer) => Ok(answer),

@@ -272,7 +272,7 @@ fn tool_node(case: &AgentCase, shared: &Arc<SharedData>) -> Built {
                         let last = state.messages().last().and_then(|it| it.as_ai());
                         let calls = last.map(|it| it.tool_calls.clone()).unwrap_or_default();
                         let state = AgentState::from_messages(Vec::new());
-                        node.run_tool_calls(calls, &state, &context).await?
+                        node.run_tool_calls(&calls, &state, &context).await?
                     }
                     _ => return node.run(input, context, &schema).await,
                 };
