@@ -54,7 +54,9 @@ function ReactPage() {
     webSocketFactory: (url) => new Socket(url),
   });
   const calls = stream.toolCalls.map(({ name, args, output }) => [name, args, output]);
-  return <View stream={stream} calls={calls} resume={stream.respond} />;
+  // Without an id, the client rejects answers until the question has arrived over the stream too.
+  const resume = (answer) => stream.respond(answer, { interruptId: stream.interrupt.id });
+  return <View stream={stream} calls={calls} resume={resume} />;
 }
 
 const textOf = ({ content }) => (typeof content === "string" ? content : content.map((it) => it.text ?? "").join(""));
