@@ -7,13 +7,15 @@
 //! | ids of runs, and the directories they are stored in | [`run_id`], [`run_path`] |
 //! | text from outside, made safe for terminals; numbers with singular or plural nouns | [`terminal`], [`plural`] |
 //! | command-line values; output, logging and signals | [`args`], [`program`] |
-//! | servers | [`server`] |
+//! | servers: options, blocking work, memory | [`server`], [`memory`] |
 
 pub mod args;
 pub mod event_log;
 pub mod files;
 pub mod lines;
 pub mod lock;
+#[cfg(feature = "server")]
+pub mod memory;
 pub mod plural;
 #[cfg(feature = "program")]
 pub mod program;

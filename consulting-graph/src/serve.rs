@@ -161,6 +161,7 @@ pub async fn open(options: ServeOptions) -> Result<(Service, LangGraphApi, Guard
     if let Some(max_age) = options.max_age {
         retention::retain(app.clone(), max_age).await?;
     }
+    app_support::memory::release_periodically();
     let langgraph = langgraph::open(&app, &options.runs_dir).await;
     let langgraph = langgraph.map_err(ServeError::LangGraph)?;
     let protected = routes::routes().routes(routes!(graph)).routes(routes!(prometheus));

@@ -1,7 +1,7 @@
 //! A whole run with a real model of half a billion parameters on llama.cpp's server. The model makes many mistakes, so
 //! the run may be incomplete, but it must end with findings and with a report that names what is missing.
 //!
-//! The test takes up to half an hour on two cores, so it runs only with `GRAPH_NIGHTLY=1`. It needs llama.cpp's server,
+//! The test takes about an hour on two cores, so it runs only with `GRAPH_NIGHTLY=1`. It needs llama.cpp's server,
 //! which `cargo xtask test` installs, and the model of `cargo xtask model`; `GRAPH_LOCAL_MODEL` is the path of another
 //! GGUF file:
 //!
@@ -44,7 +44,7 @@ const SECOND_REQUESTS: [&str; 4] = [
 #[test]
 fn a_small_model_ends_with_findings_and_a_report() {
     if !is_nightly() {
-        report_nightly_only("a run with a real model takes up to half an hour");
+        report_nightly_only("a run with a real model takes about an hour");
         return;
     }
     let server = Server::start(&llama().command());
