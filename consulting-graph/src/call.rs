@@ -47,9 +47,6 @@ pub struct Answer {
     pub is_cut: bool,
     /// Tokens and cost of the call.
     pub usage: CallUsage,
-    /// Key of the call in the recording of the run. `None` if the run has no recording.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recording_key: Option<String>,
 }
 
 /// Reason why a call has no answer.

@@ -12,14 +12,13 @@ mod shares;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use llm::{
-    Backoff, Catalog, ErrorKind, ExposeSecret, Finish, Listener, Llm, Model as _, ModelId, Part,
-    Provider, RateLimit, RateLimiter, Recording, Response, Usage,
+    Backoff, Catalog, ErrorKind, ExposeSecret, Finish, Listener, Llm, ModelId, Provider, RateLimit,
+    RateLimiter, Recording, Response,
 };
 
 use crate::{
@@ -60,7 +59,7 @@ pub struct Models {
     recording: Recording,
     /// Error of the first call that a replay did not find in its recording.
     unrecorded_call: OnceLock<String>,
-    /// Error of the first answer that could not be written to the recording.
+    /// Error of the first call that could not be written to the recording or synced to the disk.
     storage_failure: OnceLock<String>,
 }
 
@@ -183,10 +182,15 @@ impl Models {
         // Asks for a stream, so that a slow answer does not exceed the time limit for the first byte.
         let mut ignore_piece = |_| {};
         let mut listener = Listener::new(&mut ignore_piece);
-        let error = match llm.call(&call.request, &mut listener).await {
+        let outcome = llm.call(&call.request, &mut listener).await;
+        // The caller stores the outcome in the database, and a resumed run does not make the call again. So that a
+        // power failure cannot leave a recording without the call, the recording is synced first.
+        if let Err(reason) = self.sync_recording().await {
+            return self.not_stored(reason);
+        }
+        let error = match outcome {
             Ok(response) => {
                 let mut answer = to_answer(call, &id, &response);
-                answer.recording_key = self.recording.call_key(&llm.id(), &call.request);
                 // The text of the answer is also stored in threads, events and files, so secrets are redacted here too.
                 answer.text = self.recording.redacted(answer.text);
                 return match unusable::problem(&call.request, &answer.text) {
@@ -207,20 +211,26 @@ impl Models {
                 self.unrecorded_call.get_or_init(|| reason.clone());
                 FailureKind::NotRecorded
             }
-            ErrorKind::File if self.recording.has_write_failed() => {
-                self.storage_failure.get_or_init(|| reason.clone());
-                FailureKind::NotStored
-            }
+            ErrorKind::File if self.recording.has_write_failed() => return self.not_stored(reason),
             _ => FailureKind::ModelFailed,
         };
         CallOutcome::Failed(CallFailure { kind, reason })
     }
 
-    /// Waits until the calls of the run are on disk. A disk that loses power would otherwise lose the most recent ones.
-    pub(crate) async fn sync_recording(&self) -> io::Result<()> {
+    /// Waits until all calls that were recorded so far are on the disk.
+    async fn sync_recording(&self) -> Result<(), String> {
+        if self.recording.is_replay() {
+            return Ok(());
+        }
         let recording = self.recording.clone();
         let synced = tokio::task::spawn_blocking(move || recording.sync());
-        synced.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+        let synced = synced.await.map_err(|error| error.to_string())?;
+        synced.map_err(|error| error.to_string())
+    }
+
+    fn not_stored(&self, reason: String) -> CallOutcome {
+        self.storage_failure.get_or_init(|| reason.clone());
+        CallOutcome::Failed(CallFailure { kind: FailureKind::NotStored, reason })
     }
 
     /// Returns the error of the first call that a replay did not find in its recording.
@@ -228,7 +238,7 @@ impl Models {
         self.unrecorded_call.get().map(String::as_str)
     }
 
-    /// Returns the error of the first answer that could not be written to the recording.
+    /// Returns the error of the first call that could not be written to the recording or synced to the disk.
     pub(crate) fn storage_failure(&self) -> Option<&str> {
         self.storage_failure.get().map(String::as_str)
     }
@@ -342,25 +352,5 @@ fn to_answer(call: &ModelCall, id: &ModelId, response: &Response) -> Answer {
         cost: response.cost.or_else(catalog_price),
     };
     let is_cut = response.finish == Finish::Length;
-    Answer { text: response.text(), is_cut, usage, recording_key: None }
-}
-
-/// Converts a journaled answer back to the response that is recorded for it. The recording of a run that uses the
-/// restored response leads to the same answer. Returns `None` if the answer was not recorded.
-pub(crate) fn to_recorded_response(answer: Answer) -> Option<(String, Response)> {
-    let Answer {
-        text, is_cut, usage: CallUsage { model, input, cached, output, cost, .. }, ..
-    } = answer;
-    let (provider, model) = model.split_once('/')?;
-    let usage = Usage { input, output, cached, ..Usage::default() };
-    let response = Response {
-        content: vec![Part::text(text)],
-        model: ModelId::new(provider, model),
-        finish: if is_cut { Finish::Length } else { Finish::Stop },
-        usage: Some(usage).filter(|it| it.input > 0),
-        latency: Duration::ZERO,
-        cost,
-        logprobs: Vec::new(),
-    };
-    Some((answer.recording_key?, response))
+    Answer { text: response.text(), is_cut, usage }
 }

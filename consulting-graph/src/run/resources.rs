@@ -12,12 +12,11 @@ use super::{
     error::RunError,
     options::ResumeOptions,
     run_dir::{CALLS_FILE, PIPELINE_THREAD, Run},
-    threads::journaled_answers,
 };
 use crate::{
     debate_host::{self, DebateHost, DebateQueue, IsolationRecord, MonitoredSaver, SandboxSupply},
     fence::Fence,
-    models::{Limit, Models, to_recorded_response},
+    models::{Limit, Models},
     pipeline::{self, Deps, PipelineState},
     unusable,
 };
@@ -29,8 +28,6 @@ pub(super) struct RunResources {
     pub(super) saver: Arc<SqliteSaver>,
     /// Whether the spending limit is higher than in the last execution.
     pub(super) limit_raised: bool,
-    /// Whether the recording has lost calls whose answers the journal of the run contains.
-    pub(super) has_lost_calls: bool,
 }
 
 impl Run {
@@ -41,8 +38,7 @@ impl Run {
         recorded_isolation: Vec<IsolationRecord>,
     ) -> Result<RunResources, RunError> {
         let saver = Arc::new(self.open_saver()?);
-        let recording = self.open_recording(options.calls, &saver).await?;
-        let has_lost_calls = recording.lost_count() > 0;
+        let recording = self.open_recording(options.calls)?;
         let EffectiveLimits { limit, limit_raised, isolation } =
             self.store_effective_limits(options)?;
         let choice = self.manifest.run_config.choice.clone();
@@ -82,33 +78,20 @@ impl Run {
             scratch: None,
         };
         let thread = pipeline::graph(monitored)?.thread(PIPELINE_THREAD, deps);
-        Ok(RunResources { thread, models, debates, saver, limit_raised, has_lost_calls })
+        Ok(RunResources { thread, models, debates, saver, limit_raised })
     }
 
     /// Opens the recording of the run. The answers that a fork inherited from its origin are not used again, because
     /// the state of the fork contains everything before the fork point. Answers that could not be used are requested
     /// again.
-    ///
-    /// The journal is synced to the disk after every answer, and the recording is not. If the machine loses power, the
-    /// recording may therefore lack answers that the journal contains. They are restored, except in a fork, whose journal
-    /// also contains the answers of its origin.
-    async fn open_recording(
-        &self,
-        mode: RecordMode,
-        saver: &SqliteSaver,
-    ) -> Result<Recording, RunError> {
+    fn open_recording(&self, mode: RecordMode) -> Result<Recording, RunError> {
         let recording = Recording::open(self.dir.join(CALLS_FILE), mode)?.compress();
         let inherited_calls = self.manifest.fork_origin.as_ref().map_or(0, |it| it.inherited_calls);
         let recording = recording.ignore_first(inherited_calls);
-        if mode == RecordMode::Replay {
-            return Ok(recording);
-        }
-        let recording = unusable::repeat_unusable(recording, &self.config);
-        if self.manifest.fork_origin.is_some() {
-            return Ok(recording);
-        }
-        let answers = journaled_answers(saver).await?;
-        Ok(recording.restore_lost(answers.into_iter().filter_map(to_recorded_response)))
+        Ok(match mode {
+            RecordMode::Replay => recording,
+            _ => unusable::repeat_unusable(recording, &self.config),
+        })
     }
 
     /// Returns the spending limit and the isolation requirement for this execution. The options take precedence over

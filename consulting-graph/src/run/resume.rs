@@ -1,9 +1,6 @@
 //! Executes a run from its last checkpoint to its end.
 
-use app_support::{
-    files::{self, FileError},
-    lock::DirLock,
-};
+use app_support::{files, lock::DirLock};
 use graph_core::{
     EventKind, Input, RunOptions, RunOutcome as GraphOutcome, StreamMode, Thread, ThreadState,
 };
@@ -18,7 +15,7 @@ use super::{
     outcome::collect_outcome,
     resources::RunResources,
     result_files,
-    run_dir::{CALLS_FILE, CLUSTER_FILE, REVIEWED_FILE, Run},
+    run_dir::{CLUSTER_FILE, REVIEWED_FILE, Run},
     threads::unfinished_debates,
 };
 use crate::{
@@ -80,10 +77,7 @@ impl Run {
         let mut input = self.input(head.as_ref(), options.review)?;
         if let Some(head) = head {
             let is_waiting = !head.interrupts().is_empty();
-            if resources.has_lost_calls {
-                self.rewind_to_start(&resources).await?;
-                input = Input::proceed();
-            } else if options.calls != RecordMode::Replay
+            if options.calls != RecordMode::Replay
                 && !(is_waiting && is_decided)
                 && self.has_retryable_failures(&head.values, resources.limit_raised)
             {
@@ -102,7 +96,6 @@ impl Run {
         let mut builder = TraceBuilder::new();
         loop {
             let result = self.run_pipeline(&thread, input, &mut builder, &mut recorder).await;
-            models.sync_recording().await.map_err(FileError::at(&self.dir.join(CALLS_FILE)))?;
             if let Some(unrecorded_call) = models.unrecorded_call() {
                 return Err(RunError::IncompleteRecording(unrecorded_call.to_owned()));
             }

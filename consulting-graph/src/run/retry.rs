@@ -1,4 +1,4 @@
-//! Prepares a run for another execution, which retries failed parts or restores the recording.
+//! Prepares a run for another execution, which retries failed parts.
 
 use graph_core::{AsNode, ThreadState};
 
@@ -45,21 +45,6 @@ impl Run {
         let update =
             PipelineState::update().held_in(head.held_in.clone()).earlier_debates(earlier_debates);
         thread.at(checkpoint.id).update_state(update, AsNode::node(previous)).await?;
-        Ok(())
-    }
-
-    /// Rewinds the pipeline to its start. All nodes run again and read the answers that were already paid for from the
-    /// recording, which writes those that it had lost.
-    pub(super) async fn rewind_to_start(&self, resources: &RunResources) -> Result<(), RunError> {
-        let thread = &resources.thread;
-        let is_start = |it: &ThreadState<PipelineState>| previous_node(&it.next) == Some(START);
-        let Some(start) = newest_ancestor(thread, is_start).await? else {
-            let problem = "the run has no checkpoint before its first node";
-            return Err(RunError::Internal(problem.to_owned()));
-        };
-        // All debates run again, because the recording may have lost their calls.
-        let update = PipelineState::update().earlier_debates(Vec::new());
-        thread.at(start.id).update_state(update, AsNode::node(START)).await?;
         Ok(())
     }
 

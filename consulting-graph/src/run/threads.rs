@@ -1,6 +1,6 @@
 //! Access to the threads of a run.
 
-use std::{cmp::Reverse, collections::BTreeSet, path::Path};
+use std::{cmp::Reverse, path::Path};
 
 use app_support::{
     files::{self, FileError},
@@ -8,7 +8,7 @@ use app_support::{
 };
 use graph_core::{
     Checkpointer, State, TaskState, Thread, ThreadState,
-    checkpoint::{CheckpointId, HistoryQuery, Lookup, TaskEvent, TaskRecord},
+    checkpoint::{CheckpointId, HistoryQuery, Lookup},
 };
 use graph_store::sqlite::{Sqlite, SqliteSaver};
 use serde_json::{Map, Value};
@@ -18,14 +18,10 @@ use super::{
     run_dir::{PIPELINE_THREAD, Run, THREADS_FILE},
 };
 use crate::{
-    call::{Answer, CallOutcome, CallUsage, LLM},
     debate::SandboxState,
     moves::MoveId,
     pipeline::{DEBATE_NODE, Deps, PipelineState},
 };
-
-/// Namespace of the pipeline's checkpoints in its thread. Those of the debates have names.
-const PIPELINE_NAMESPACE: &str = "";
 
 impl Run {
     /// Opens the database of the threads for reading and writing.
@@ -83,56 +79,6 @@ pub(super) async fn unfinished_debates(
     // The debates were started in the order of the moves.
     let tasks = head.tasks.iter().filter(|it| it.node == DEBATE_NODE).zip(head.values.moves());
     Ok(tasks.filter(|it| it.0.result.is_none()).map(|it| it.1.move_id).collect())
-}
-
-/// Returns the answers in the journals of the pipeline and of the debates, oldest first. A guest can write to the journal
-/// of its own debate, but it does not know the requests of other debates, from which the keys of their calls are derived.
-pub(super) async fn journaled_answers(saver: &SqliteSaver) -> Result<Vec<Answer>, RunError> {
-    let namespaces = saver.namespaces(PIPELINE_THREAD).await.map_err(graph_core::RunError::from)?;
-    let mut answers = Vec::new();
-    for (namespace, _) in namespaces {
-        let history = saver.list(&HistoryQuery::new(PIPELINE_THREAD, &*namespace)).await;
-        for checkpoint in history.map_err(graph_core::RunError::from)? {
-            let id = checkpoint.key.id;
-            let journaled = checkpoint.records.into_iter().filter_map(journaled_answer);
-            let is_own = |it: &JournaledAnswer| {
-                it.answer.usage.move_id.is_some() == (namespace != PIPELINE_NAMESPACE)
-            };
-            answers.extend(journaled.filter(is_own).map(|it| (id, it)));
-        }
-    }
-    answers.sort_by_key(|it| Reverse(it.0));
-    // If a node ran again after a failure, only its newest answer is part of the run.
-    let mut known = BTreeSet::new();
-    answers.retain(|(_, JournaledAnswer { node, key, answer })| {
-        let CallUsage { move_id, round, .. } = &answer.usage;
-        known.insert((node.clone(), key.clone(), move_id.clone(), *round))
-    });
-    Ok(answers.into_iter().rev().map(|it| it.1.answer).collect())
-}
-
-/// An answer in the journal of a node.
-struct JournaledAnswer {
-    node: String,
-    /// Key of the call, which is unique in an execution of the node.
-    key: String,
-    answer: Answer,
-}
-
-fn journaled_answer(record: TaskRecord) -> Option<JournaledAnswer> {
-    let TaskEvent::Effect { key, result } = record.event else { return None };
-    if !key.starts_with(LLM.kind()) {
-        return None;
-    }
-    // The pipeline journals only answers. A debate also journals failures.
-    let answer = match result.get("text") {
-        Some(_) => serde_json::from_value(result).ok()?,
-        None => match serde_json::from_value(result).ok()? {
-            CallOutcome::Answered(answer) => answer,
-            CallOutcome::Failed(_) => return None,
-        },
-    };
-    Some(JournaledAnswer { node: record.node, key, answer })
 }
 
 /// Returns the newest state without a failure of every debate that has begun, in this execution or in an earlier one.

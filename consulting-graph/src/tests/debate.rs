@@ -57,7 +57,7 @@ fn outcome(call: &ModelCall, answer: Result<String, CallFailure>) -> CallOutcome
     match answer {
         Ok(text) => {
             let is_cut = text.starts_with(CUT);
-            CallOutcome::Answered(Answer { text, is_cut, usage, recording_key: None })
+            CallOutcome::Answered(Answer { text, is_cut, usage })
         }
         Err(failure) => CallOutcome::Failed(failure),
     }

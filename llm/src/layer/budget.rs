@@ -101,8 +101,8 @@ impl Budget {
     /// Charges the calls in a recording to this budget, except for the first `skip` calls, which were charged
     /// elsewhere.
     ///
-    /// Failed calls are charged as if they had been made with this budget. [Lost responses](Recording::restore_lost)
-    /// are charged like recorded responses. Calling this method twice charges the calls twice.
+    /// Failed calls are charged as if they had been made with this budget. Calling this method twice charges the calls
+    /// twice.
     pub fn charge_recording(self, recording: &Recording, skip: usize) -> Self {
         for call in recording.recorded_calls(skip) {
             let amount = self.max_cost(&call.model, &call.request).unwrap_or_default();
@@ -112,11 +112,6 @@ impl Budget {
                 let used = usage.map_or(amount, |it| self.cost_of_usage(&call.model, amount, &it));
                 drop(Reservation { budget: &self, amount: Spending::default(), used });
             }
-        }
-        for response in recording.lost_responses() {
-            let (model, amount) = (response.model.clone(), Spending::default());
-            let used = self.actual_cost(&model, amount, &Ok(response));
-            drop(Reservation { budget: &self, amount, used });
         }
         self
     }

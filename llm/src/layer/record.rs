@@ -6,7 +6,6 @@ mod miss;
 mod shared;
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
     io, mem,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
@@ -99,9 +98,6 @@ struct RecordingFile {
     /// Contents of the file when it was opened.
     contents: Contents,
     occurrences: Occurrences,
-    /// Responses that the file has lost. Calls with the same key take them in this order.
-    // A std mutex suffices, because it is locked briefly and never across an await.
-    lost: Mutex<HashMap<Key, VecDeque<Response>>>,
     /// Appends new calls. `None` in mode [`RecordMode::Replay`].
     // A std mutex suffices, because it is locked only while a line is written and never across an await.
     writer: Option<Mutex<Writer>>,
@@ -126,8 +122,7 @@ impl Recording {
             }
         };
         let (occurrences, writer) = (Occurrences::default(), writer.map(Mutex::new));
-        let lost = Mutex::default();
-        let file = Arc::new(RecordingFile { path, contents, occurrences, lost, writer });
+        let file = Arc::new(RecordingFile { path, contents, occurrences, writer });
         Ok(Self { redaction: Redaction::default(), file: Some(file) })
     }
 
@@ -183,75 +178,19 @@ impl Recording {
         self
     }
 
-    /// Adds responses that are stored elsewhere and that the file may have lost, for example because the machine lost
-    /// power before the file was on disk. Each response comes with the [key](Self::call_key) of its call. Responses
-    /// that the file contains are ignored. The others are returned for calls that are not in the file, instead of
-    /// making these calls, and written to the file. Has no effect on a replay.
-    ///
-    /// Call this method before creating models from the recording.
-    ///
-    /// ```
-    /// # use llm::{Llm, Model, RecordMode, Recording, Request, Scripted};
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build()?.block_on(async {
-    /// # let llm = Llm::new(Scripted::new("geographer", |_| "About 15 million years."));
-    /// # let dir = tempfile::tempdir()?;
-    /// # let path = dir.path().join("debate.jsonl");
-    /// let recording = Recording::open(&path, RecordMode::ReplayOrRecord)?;
-    /// let request = Request::new("How old is the Rhine?");
-    /// let key = recording.call_key(&llm.id(), &request).expect("the recording has a file");
-    /// let answer = llm.clone().record(&recording).generate(request.clone()).await?;
-    ///
-    /// # drop(recording);
-    /// # std::fs::remove_file(&path)?;
-    /// // The file is gone, but `key` and `answer` are stored in a database.
-    /// let recording = Recording::open(&path, RecordMode::ReplayOrRecord)?;
-    /// let recording = recording.restore_lost([(key, answer.clone())]);
-    /// assert_eq!(recording.lost_count(), 1);
-    /// assert_eq!(recording.model(llm.id()).generate(request).await?, answer);
-    /// assert_eq!(recording.lost_count(), 0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// # })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn restore_lost(mut self, stored: impl IntoIterator<Item = (String, Response)>) -> Self {
-        let file = self.file.as_mut().and_then(Arc::get_mut);
-        if let Some(file) = file.filter(|it| it.writer.is_some()) {
-            file.add_lost(stored);
-        }
-        self
-    }
-
-    /// Returns the [lost responses](Self::restore_lost) that are not in the file yet.
-    pub(super) fn lost_responses(&self) -> Vec<Response> {
-        let lost = self.file.iter().map(|it| lock(&it.lost));
-        lost.flat_map(|it| it.values().flatten().cloned().collect::<Vec<_>>()).collect()
-    }
-
-    /// Returns the number of [lost responses](Self::restore_lost) that are not in the file yet.
-    pub fn lost_count(&self) -> usize {
-        self.file.as_ref().map_or(0, |it| lock(&it.lost).values().map(VecDeque::len).sum())
-    }
-
-    /// Returns the key under which a call is recorded, which is a hash of the model and the redacted request. Returns
-    /// `None` if calls are not recorded.
-    pub fn call_key(&self, model: &ModelId, request: &Request) -> Option<String> {
-        self.file.as_ref()?;
-        let mut call = key::call_json(model, request);
-        self.redaction.apply(&mut call);
-        Some(Key::of_json(&key::serialise(&call)).to_string())
-    }
-
     /// Returns whether the file ended with a partial line when it was opened. Such a line is ignored. It means that the
     /// recording process was killed while it wrote the line.
     pub fn is_truncated(&self) -> bool {
         self.file.as_ref().is_some_and(|it| it.contents.is_truncated())
     }
 
-    /// Waits until all calls that were written so far are on disk.
-    pub fn sync(&self) -> io::Result<()> {
-        let writer = self.file.as_ref().and_then(|it| it.writer.as_ref());
-        let file = writer.map(|it| lock(it).clone_file()).transpose()?;
-        file.map_or(Ok(()), |it| it.sync_data())
+    /// Waits until all calls that were written so far are on disk. Blocks the thread, usually for milliseconds.
+    pub fn sync(&self) -> Result<(), RecordingError> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let Some(writer) = &file.writer else { return Ok(()) };
+        let opened = lock(writer).clone_file();
+        let synced = opened.and_then(|it| it.sync_data());
+        synced.map_err(|source| RecordingError::File { path: file.path.clone(), source })
     }
 
     /// Returns whether writing a call to the file failed. After such a failure, no later call is written either.
@@ -328,34 +267,6 @@ impl Recording {
 }
 
 impl RecordingFile {
-    /// Adds the responses that the file does not contain. Invalid keys belong to no call and are ignored.
-    fn add_lost(&mut self, stored: impl IntoIterator<Item = (String, Response)>) {
-        let mut known: HashMap<Key, HashSet<String>> = HashMap::new();
-        for line in &self.contents.lines {
-            if let Outcome::Response(response) = &line.outcome {
-                known.entry(line.key).or_default().insert(response.text());
-            }
-        }
-        let lost = self.lost.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for (key, response) in stored {
-            let Ok(key) = key.parse() else { continue };
-            if known.entry(key).or_default().insert(response.text()) {
-                lost.entry(key).or_default().push_back(response);
-            }
-        }
-    }
-
-    /// Takes a lost response to a call with this key.
-    fn take_lost(&self, key: Key) -> Option<Response> {
-        let mut lost = lock(&self.lost);
-        let responses = lost.get_mut(&key)?;
-        let response = responses.pop_front();
-        if responses.is_empty() {
-            lost.remove(&key);
-        }
-        response
-    }
-
     /// Returns the recorded outcome of the next call with this key. If the call must be made, returns its occurrence
     /// number as the error.
     fn lookup(&self, key: Key) -> Result<&Outcome, usize> {
@@ -425,13 +336,7 @@ impl Model for RecordedModel {
         };
         // Attempts of a retry layer around this one are recorded as calls.
         let outer_attempts = mem::take(&mut listener.failed_attempts);
-        let outcome = match file.take_lost(key) {
-            Some(response) => {
-                listener.send_response(&response);
-                Ok(response)
-            }
-            None => self.inner.call(request, listener).await,
-        };
+        let outcome = self.inner.call(request, listener).await;
         let failed_attempts = mem::replace(&mut listener.failed_attempts, outer_attempts);
         let mut stored = Outcome::stored(&outcome);
         redaction.apply(&mut stored);
