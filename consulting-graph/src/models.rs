@@ -13,12 +13,11 @@ mod shares;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, OnceLock},
-    time::Duration,
 };
 
 use llm::{
-    Backoff, Catalog, ErrorKind, ExposeSecret, Finish, Listener, Llm, ModelId, Provider, RateLimit,
-    RateLimiter, Recording, Response,
+    Backoff, Catalog, ErrorKind, ExposeSecret, Finish, Listener, Llm, Model as _, ModelId,
+    Provider, RateLimit, RateLimiter, Recording, Response,
 };
 
 use crate::{

@@ -87,7 +87,7 @@ impl Check {
         self.name
     }
 
-    /// Lets the check share a guest with others. It must leave the guest unchanged unless it fails.
+    /// Lets the check share a guest with others. Unless it fails, it must leave the guest unchanged or ended.
     pub(crate) const fn in_shared_guest(self) -> Self {
         Self { shares_guest: true, ..self }
     }

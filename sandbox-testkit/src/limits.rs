@@ -31,14 +31,16 @@ pub(crate) const CHECKS: &[Check] = &[
         [Programs, OwnProcesses],
         cpu_time_of_all
     ),
-    check!("limits: processes in other sessions count", [Programs], other_sessions),
+    check!("limits: processes in other sessions count", [Programs], other_sessions)
+        .in_shared_guest(),
     check!("limits: processor share", [Programs, CpuShare], cpu_share),
-    check!("limits: memory", [Programs], memory),
+    check!("limits: memory", [Programs], memory).in_shared_guest(),
     check!(
         "limits: a memory kill is not attributed to the next program",
         [Programs, MemoryLimit],
         survived_memory_kill
-    ),
+    )
+    .in_shared_guest(),
     check!("limits: shared memory", [Programs], shared_memory),
     check!("limits: memory of unmapped in-memory files", [Programs, FilteredCalls], memory_files),
     check!(
@@ -50,7 +52,7 @@ pub(crate) const CHECKS: &[Check] = &[
     check!("limits: disk", [Programs, DiskLimit], disk),
     check!("limits: a file longer than the disk", [Programs, DiskLimit], long_file),
     check!("limits: files", [Programs, DiskLimit], files),
-    check!("limits: open files", [Programs, DiskLimit], open_files),
+    check!("limits: open files", [Programs, DiskLimit], open_files).in_shared_guest(),
 ];
 
 /// Memory limit of the sandboxes in bytes.
@@ -267,7 +269,7 @@ async fn memory_files(cx: TestContext) -> Result<(), Failure> {
 }
 
 async fn kernel_memory(cx: TestContext) -> Result<(), Failure> {
-    // A VM has no memory beyond its limit, so only two kinds are tested; VMs can be slow. The guest's kernel may kill
+    // A VM has no memory beyond its limit, so only one kind is tested; VMs can be slow. The guest's kernel may kill
     // any of the guest's processes, even the agent.
     let is_vm = cx.capabilities.has(Guarantee::VirtualMachine);
     // A user-space kernel holds mappings in its own memory. Without a control group, only the agent counts them, by
@@ -277,7 +279,7 @@ async fn kernel_memory(cx: TestContext) -> Result<(), Failure> {
         cx.capabilities.has(Guarantee::OwnKernel) && !cx.capabilities.has(Guarantee::MemoryLimit);
     let is_tested =
         |kind: &&&str| !(has_slow_lists && ["mappings", "no-main-thread"].contains(*kind));
-    let kinds = if is_vm { &KINDS[..2] } else { &KINDS[..] };
+    let kinds = if is_vm { &KINDS[..1] } else { &KINDS[..] };
     let spec = spec(&cx);
     for kind in kinds.iter().filter(is_tested) {
         let sandbox = cx.sandbox(spec.clone()).await?;

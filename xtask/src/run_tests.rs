@@ -21,7 +21,8 @@ use std::{
 
 use crate::{error::Error, step::command};
 
-/// Number of test programs that run at the same time. With two, two cores are idle a third of the time.
+/// Number of test programs that run at the same time. It is higher than the two cores of a small machine, because some
+/// test programs mostly wait for VMs, browsers or timers.
 const PARALLEL: usize = 3;
 
 /// Packages whose tests take longest, because they start VMs, browsers, clusters and whole runs. Their test programs start

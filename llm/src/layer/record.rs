@@ -6,7 +6,7 @@ mod miss;
 mod shared;
 
 use std::{
-    io, mem,
+    mem,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };

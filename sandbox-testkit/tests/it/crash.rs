@@ -274,8 +274,8 @@ fn micro_vms_of_killed_host_leave_nothing_behind() {
     }
     // The host starts its own program as the agent of its VMs, so run the host from the static agent program.
     let host = crate::microvm::agent().unwrap();
-    check_host(&host, "microvm", 3, GuestState::Running, HostUser::Current);
-    // Use only one VM, because an emulated VM takes seconds to start.
+    // Use few VMs, because an emulated VM takes seconds to start.
+    check_host(&host, "microvm", 2, GuestState::Running, HostUser::Current);
     check_host(&host, "microvm", 1, GuestState::Paused, HostUser::Nobody);
     check_host(&host, "microvm", 1, GuestState::Stopped, HostUser::Current);
 }
@@ -285,7 +285,7 @@ async fn gvisor_guests_of_killed_host_leave_nothing_behind() {
     if crate::suite::gvisor().await.is_none() {
         return;
     }
-    check("gvisor", 20, GuestState::Running, HostUser::Current);
+    check("gvisor", 6, GuestState::Running, HostUser::Current);
     check("gvisor", 3, GuestState::Stopped, HostUser::Current);
     check("gvisor", 3, GuestState::Stopped, HostUser::Nobody);
 }

@@ -1,4 +1,4 @@
-//! Tests of the limits on kernel memory in a jail, with a control group and without one.
+//! Tests of the limits on objects of the kernel in a jail, with a control group and without one.
 
 use sandbox_vm::{
     Image, Program, Spec,
@@ -6,25 +6,7 @@ use sandbox_vm::{
     report::Guarantee,
 };
 
-use crate::{
-    HOSTILE, sandboxes,
-    suite::{as_nobody, check_was_isolated},
-};
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kernel_memory_is_limited() {
-    let checks = sandbox_testkit::checks().filter(|it| it.name().starts_with("limits: kernel"));
-    let report = sandbox_testkit::run_checks(HOSTILE, || Jail::program(HOSTILE), checks).await;
-    eprintln!("kernel memory: {report}");
-    report.assert();
-    // A jail filters system calls for every user, so the check must not be skipped.
-    assert_eq!(report.passed(), 1, "{report}");
-}
-
-#[test]
-fn kernel_memory_is_limited_for_an_unprivileged_user() {
-    check_was_isolated(&as_nobody("kernel_memory::kernel_memory_is_limited"));
-}
+use crate::{HOSTILE, sandboxes, suite::as_nobody};
 
 #[tokio::test]
 async fn pending_signals_and_message_queues_are_limited() {

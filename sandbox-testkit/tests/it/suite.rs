@@ -2,6 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
+use sandbox_testkit::Outcome;
 use sandbox_vm::backend::{Backend, Gvisor, InProcess, Jail};
 
 use crate::HOSTILE;
@@ -15,6 +16,9 @@ async fn jail_passes_suite() {
     // snapshots. An unprivileged user's jail may also lack the guarantees that need control groups.
     let floor = if rustix::process::geteuid().is_root() { 50 } else { 44 };
     assert!(report.passed() > floor, "{report}");
+    // A jail filters system calls for every user, so the check of the kernel's memory must not be skipped.
+    let kernel_memory = report.outcomes.iter().find(|it| it.0.starts_with("limits: kernel"));
+    assert_eq!(kernel_memory.map(|it| &it.1), Some(&Outcome::Passed), "{report}");
 }
 
 /// Environment variable that makes the tests fail, instead of being skipped, if gVisor cannot be used.
