@@ -34,7 +34,7 @@ pub(crate) const CHECKS: &[Check] = &[
     check!("limits: processes in other sessions count", [Programs], other_sessions)
         .in_shared_guest(),
     check!("limits: processor share", [Programs, CpuShare], cpu_share),
-    check!("limits: memory", [Programs], memory).in_shared_guest(),
+    check!("limits: memory", [Programs], memory),
     check!(
         "limits: a memory kill is not attributed to the next program",
         [Programs, MemoryLimit],
