@@ -218,9 +218,6 @@ impl Models {
 
     /// Waits until all calls that were recorded so far are on the disk.
     async fn sync_recording(&self) -> Result<(), String> {
-        if self.recording.is_replay() {
-            return Ok(());
-        }
         let recording = self.recording.clone();
         let synced = tokio::task::spawn_blocking(move || recording.sync());
         let synced = synced.await.map_err(|error| error.to_string())?;

@@ -87,7 +87,8 @@ impl Check {
         self.name
     }
 
-    /// Lets the check share a guest with others. Unless it fails, it must leave the guest unchanged or ended.
+    /// Lets the check share a guest with others. Unless it fails, it must leave the guest in a state that the others can
+    /// use, or end it.
     pub(crate) const fn in_shared_guest(self) -> Self {
         Self { shares_guest: true, ..self }
     }
