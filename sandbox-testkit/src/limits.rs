@@ -109,8 +109,9 @@ async fn still_works(cx: &TestContext, sandbox: &Sandbox) -> Result<(), Failure>
             };
             ensure!(
                 output.status == Status::Exited(3),
-                "a later failure is reported as {:?}",
-                output.status
+                "a later failure is reported as {:?}: {:?}",
+                output.status,
+                output.usage
             );
             check_usable(cx, sandbox).await
         }

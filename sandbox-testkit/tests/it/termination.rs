@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use rustix::process::{Pid, Signal, kill_process};
 use sandbox_vm::{
     Error, ExceededLimit, ExecLimits, GraphRun, Image, PartialOutput, Program, Sandbox, Spec,
-    TerminationReason,
+    Status, TerminationReason,
     backend::{Backend, Guest, Handle, InProcess, Jail},
     report::Report,
     sandbox_dir::{Leftover, SandboxDir},
@@ -197,4 +197,25 @@ async fn run_timeout_terminates_the_sandbox_of_an_unfinished_run() {
     while running.next().await.is_some() {}
     drop(running);
     assert_eq!(sandbox.termination_reason(), Some(&TerminationReason::Limit(ExceededLimit::Wall)));
+}
+
+/// A process with much memory takes a moment to end. No program waits for an orphan, and this one does not keep the pipes
+/// of its program open.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_of_a_killed_orphan_is_not_attributed_to_the_next_program() {
+    let (sandboxes, _dir) = sandboxes(Jail::program(HOSTILE)).await;
+    let spec = Spec::new("orphan").image(Image::Python).memory(256 << 20);
+    let sandbox = sandboxes.create_if_not_exists(spec).await.unwrap();
+    let orphan =
+        "import os, time; it = bytearray(b'1') * (236 << 20); os.close(1); time.sleep(900)";
+    let parent = format!(
+        "import sys; from subprocess import *; \
+         child = Popen([sys.executable, '-c', \"{orphan}\"], stdout=PIPE, stderr=DEVNULL); \
+         child.stdout.read()"
+    );
+    let output = sandbox.exec(Program::new("python3").args(["-c", &*parent])).await.unwrap();
+    assert!(output.success(), "{output:?}");
+    let next = Program::new("sh").args(["-c", "sleep 0.5; exit 3"]);
+    let output = sandbox.exec(next).await.unwrap();
+    assert_eq!(output.status, Status::Exited(3), "{:?}", output.usage);
 }

@@ -30,9 +30,9 @@ use crate::{
     sync::lock,
 };
 
-/// Interval at which the agent checks whether killed programs have ended.
+/// Interval at which the agent checks whether killed processes have ended.
 const REAP_INTERVAL: Duration = Duration::from_millis(1);
-/// Maximum time for which a program waits until killed programs have ended.
+/// Maximum time for which a program waits until killed processes have ended.
 const REAP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How a process exited: its exit code or the signal that killed it.
@@ -75,14 +75,14 @@ impl Children {
         self.active.load(Ordering::Relaxed) == 0
     }
 
-    /// Waits until killed programs have ended, if no program is running. Otherwise, the resources that they used would be
-    /// attributed to the next program.
+    /// Waits until the processes of earlier programs have ended, if no program is running. They have all been killed.
+    /// Without the wait, the resources that they used would be attributed to the next program.
     pub(super) async fn wait_for_killed(&self) {
         if !self.is_init || !self.is_idle() {
             return;
         }
         let all_reaped = async {
-            while !lock(&self.exit_senders).is_empty() {
+            while reap_exited(&self.exit_senders) {
                 tokio::time::sleep(REAP_INTERVAL).await;
             }
         };
@@ -225,11 +225,19 @@ fn spawn_reaper(exit_senders: ExitSenders) -> io::Result<AbortHandle> {
     Ok(task.abort_handle())
 }
 
-fn reap_exited(exit_senders: &ExitSenders) {
+/// Reaps the children that have exited, including the orphans that this process has become the parent of. Returns
+/// whether other children remain.
+fn reap_exited(exit_senders: &ExitSenders) -> bool {
     let mut exit_senders = lock(exit_senders);
-    while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-        if let Some(exit) = exit_senders.remove(&pid) {
-            let _ = exit.send(ProcessExit::of_wait(status));
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => {
+                if let Some(exit) = exit_senders.remove(&pid) {
+                    let _ = exit.send(ProcessExit::of_wait(status));
+                }
+            }
+            Ok(None) => return true,
+            Err(_) => return false,
         }
     }
 }
