@@ -1,7 +1,7 @@
 //! A whole run with a real model of half a billion parameters on llama.cpp's server. The model makes many mistakes, so
 //! the run may be incomplete, but it must end with findings and with a report that names what is missing.
 //!
-//! The test takes about an hour on two cores, so it runs only with `GRAPH_NIGHTLY=1`. It needs llama.cpp's server,
+//! The test takes about 20 minutes on two cores, so it runs only with `GRAPH_NIGHTLY=1`. It needs llama.cpp's server,
 //! which `cargo xtask test` installs, and the model of `cargo xtask model`; `GRAPH_LOCAL_MODEL` is the path of another
 //! GGUF file:
 //!
@@ -44,7 +44,7 @@ const SECOND_REQUESTS: [&str; 4] = [
 #[test]
 fn a_small_model_ends_with_findings_and_a_report() {
     if !is_nightly() {
-        report_nightly_only("a run with a real model takes about an hour");
+        report_nightly_only("a run with a real model takes about 20 minutes");
         return;
     }
     let server = Server::start(&llama().command());
@@ -59,7 +59,11 @@ fn a_small_model_ends_with_findings_and_a_report() {
     command.env("OPENAI_COMPATIBLE_BASE_URL", format!("{}/v1", server.url));
     let output = command.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
-    report_measured(&format!("the run took {} s", start.elapsed().as_secs()));
+    report_measured(&format!(
+        "the run took {} s and ended with {}",
+        start.elapsed().as_secs(),
+        output.status
+    ));
     let run = dir.path().join("run");
     report_answers(&run);
     // The run is complete, or it has a report that says what is missing.
