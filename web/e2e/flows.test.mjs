@@ -23,7 +23,9 @@ let server, browser;
 /** Resolves to the id of a complete run. */
 let done;
 before(async () => {
-  [server, browser] = await Promise.all([startServer(), launchBrowser()]);
+  // One after the other: if the second one does not start, `after` can still stop the first.
+  server = await startServer();
+  browser = await launchBrowser();
   done = completeRun();
 });
 after(async () => {

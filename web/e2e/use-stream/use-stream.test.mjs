@@ -15,12 +15,11 @@ const HOOKS = {
 
 let pages, reference, studio, browser;
 before(async () => {
-  [pages, reference, studio, browser] = await Promise.all([
-    servePage(),
-    startExample(process.env.REFERENCE_BIN ?? "reference"),
-    startExample(process.env.STUDIO_BIN ?? "studio"),
-    launchBrowser(),
-  ]);
+  // One after the other: if one does not start, `after` can still stop the others.
+  pages = await servePage();
+  reference = await startExample(process.env.REFERENCE_BIN ?? "reference");
+  studio = await startExample(process.env.STUDIO_BIN ?? "studio");
+  browser = await launchBrowser();
 });
 after(async () => {
   await browser?.close();
