@@ -1,6 +1,3 @@
--- Executed in one transaction under an advisory lock, so that processes that start together create the tables once.
-SELECT pg_advisory_xact_lock(hashtextextended('graph_cluster.schema', 0));
-
 CREATE SCHEMA IF NOT EXISTS graph_cluster;
 
 CREATE TABLE IF NOT EXISTS graph_cluster.run (

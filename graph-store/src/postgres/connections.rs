@@ -10,8 +10,8 @@ mod verifier;
 use std::{fmt, time::Duration};
 
 use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod,
-    Runtime,
+    GenericClient, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, QueueMode,
+    RecyclingMethod, Runtime,
 };
 use tokio::time::timeout;
 use tokio_postgres::{Config, Row, config::Host, types::ToSql};
@@ -151,7 +151,8 @@ impl Connections {
     }
 
     /// Creates or updates the tables of a schema with `statements`, in one transaction, unless the schema has this
-    /// version. The last statement must store the version: `COMMENT ON SCHEMA app IS 'version 1'`.
+    /// version. The last statement must store the version: `COMMENT ON SCHEMA app IS 'version 1'`. If several processes
+    /// start at the same time, only one of them executes the statements.
     ///
     /// Fails with [`OpenError::TooNew`] if the schema has a later version.
     pub async fn create_tables(
@@ -162,13 +163,17 @@ impl Connections {
     ) -> Result<(), OpenError> {
         let found = async {
             let mut connection = self.get().await?;
-            let select = "SELECT obj_description(to_regnamespace($1), 'pg_namespace')";
-            let found: Option<String> =
-                connection.query_one(select, &[&schema]).await?.try_get(0)?;
-            let found = found.as_deref().map_or(0, version_number);
-            // The statements lock the tables even if these exist, which can lead to deadlocks with other processes.
+            let found = stored_version(&connection, schema).await?;
+            if found >= version {
+                return Ok(found);
+            }
+            // Another process may be creating the tables at the same time, so check again under a lock. Executing the
+            // statements a second time would lock tables that the other process uses already, which can lead to deadlocks.
+            let transaction = connection.transaction().await?;
+            let lock = "SELECT pg_advisory_xact_lock(hashtextextended('tables of ' || $1, 0))";
+            transaction.execute(lock, &[&schema]).await?;
+            let found = stored_version(&transaction, schema).await?;
             if found < version {
-                let transaction = connection.transaction().await?;
                 transaction.batch_execute(statements).await?;
                 transaction.commit().await?;
             }
@@ -239,6 +244,21 @@ async fn query_once(
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
     let statement = connection.prepare_cached(statement).await?;
     connection.query(&statement, params).await
+}
+
+/// Returns the version of a schema, or zero if the schema does not exist or has none.
+async fn stored_version(
+    client: &impl GenericClient,
+    schema: &str,
+) -> Result<u32, tokio_postgres::Error> {
+    // `obj_description(to_regnamespace($1), ...)` may use what the connection has cached about schemas, and so miss a schema
+    // that another connection has created since.
+    let select =
+        "SELECT d.description FROM pg_namespace n JOIN pg_description d ON d.objoid = n.oid
+        WHERE n.nspname = $1 AND d.classoid = 'pg_namespace'::regclass";
+    let comment = client.query_opt(select, &[&schema]).await?;
+    let comment: Option<String> = comment.map(|it| it.try_get(0)).transpose()?;
+    Ok(comment.as_deref().map_or(0, version_number))
 }
 
 /// Returns the number in the text of a schema's version, or zero if it has none.

@@ -9,7 +9,10 @@ use graph_core::checkpoint::{
 };
 use graph_store::{
     Postgres, PostgresSaver,
-    postgres::deadpool_postgres::{Manager, Pool, tokio_postgres::NoTls},
+    postgres::{
+        connections::Connections,
+        deadpool_postgres::{Manager, Pool, tokio_postgres::NoTls},
+    },
 };
 use graph_tests::postgres::{self, Server};
 use serde_json::{Value, json};
@@ -135,6 +138,29 @@ async fn concurrent_connections_create_the_tables_once() {
     }
     connecting.join_all().await;
     assert_eq!(saver(&url).await.threads().await.unwrap().len(), 8);
+}
+
+/// If processes that start together executed the statements one after the other, the later ones would lock tables that the
+/// first one uses already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_connections_execute_the_statements_of_a_schema_once() {
+    let Some(url) = postgres::fresh_database() else { return };
+    let statements = "CREATE SCHEMA IF NOT EXISTS app;
+        CREATE TABLE IF NOT EXISTS app.execution (at timestamptz DEFAULT now());
+        INSERT INTO app.execution DEFAULT VALUES;
+        COMMENT ON SCHEMA app IS 'version 1'";
+    let mut connecting = JoinSet::new();
+    for _ in 0..8 {
+        let url = url.clone();
+        connecting.spawn(async move {
+            let connections = Connections::open(&url, "test", 1).await.unwrap();
+            connections.create_tables("app", 1, statements).await.unwrap();
+        });
+    }
+    connecting.join_all().await;
+    let connections = Connections::open(&url, "test", 1).await.unwrap();
+    let count = connections.query("SELECT count(*) FROM app.execution", &[]).await.unwrap();
+    assert_eq!(count[0].get::<_, i64>(0), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

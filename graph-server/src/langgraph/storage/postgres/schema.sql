@@ -1,6 +1,3 @@
--- Executed in one transaction under an advisory lock, so that replicas that start together create the tables once.
-SELECT pg_advisory_xact_lock(hashtextextended('graph_server.schema', 0));
-
 CREATE SCHEMA IF NOT EXISTS graph_server;
 
 CREATE TABLE IF NOT EXISTS graph_server.document (
