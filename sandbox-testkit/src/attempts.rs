@@ -259,14 +259,14 @@ fn device() -> io::Result<()> {
     Ok(mknodat(CWD, Path::new("disk"), FileType::BlockDevice, Mode::from(0o600), makedev(8, 0))?)
 }
 
-/// Creates a file and opens it for reading. The kernel refuses leases on files of other users and on files that are open
-/// for writing.
+/// Creates a file and opens it for reading. The kernel refuses leases on files of other users and on files that are
+/// open for writing.
 fn own_file() -> io::Result<fs::File> {
     fs::write("own-file", "x")?;
     fs::File::open("own-file")
 }
 
-/// Creates links to host files in places where the host will look for the guest's files.
+/// Creates links to host files at paths where the host will look for the guest's files.
 fn link_out(path: &str) -> io::Result<()> {
     let mut text = String::new();
     for (name, target) in [("link", path), ("root", "/"), ("up", "../../../../..")] {
@@ -299,7 +299,8 @@ fn make_32_bit_call() -> io::Result<()> {
     if status.success() { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
-/// Takes resources from the agent, so that it can no longer measure and end programs. The agent runs as the same user.
+/// Takes resources from the agent, which runs as the same user, so that the agent can no longer measure and end
+/// programs.
 fn weaken_agent(what: &str) -> io::Result<()> {
     let agent = Some(rustix::process::Pid::INIT);
     match what {

@@ -8,6 +8,8 @@ use sandbox_vm::{
     report::{Guarantee, Report},
 };
 
+use crate::templates::Templates;
+
 /// Path of the suite's program inside a guest.
 pub const PROGRAM: &str = "/agent";
 
@@ -20,6 +22,8 @@ pub struct TestContext {
     pub capabilities: Report,
     /// Path of the suite's program, as seen by the guest.
     pub program: Arc<str>,
+    /// Snapshots from which guests are restored. `None` if every guest is booted.
+    pub(crate) templates: Option<Arc<Templates>>,
 }
 
 impl TestContext {
@@ -27,6 +31,7 @@ impl TestContext {
         backend: impl Backend + 'static,
         state: PathBuf,
         hostile: &str,
+        templates: Option<Arc<Templates>>,
     ) -> Result<Self, String> {
         let builder = Sandboxes::builder().backend(backend).isolation(Isolation::Preferred);
         let builder = builder.state_dir(state).start_timeout(START_TIMEOUT);
@@ -36,7 +41,7 @@ impl TestContext {
             true => Arc::from(PROGRAM),
             false => Arc::from(hostile),
         };
-        Ok(Self { sandboxes, capabilities, program })
+        Ok(Self { sandboxes, capabilities, program, templates })
     }
 
     /// Returns a spec with default limits, except that programs may run for long. If the back end can run programs, the
@@ -50,9 +55,12 @@ impl TestContext {
         spec
     }
 
-    /// Returns the sandbox named in the spec, or creates it.
+    /// Returns the live sandbox named in the spec, or starts it.
     pub async fn sandbox(&self, spec: Spec) -> Result<Sandbox, Failure> {
-        Ok(self.sandboxes.create_if_not_exists(spec).await?)
+        match &self.templates {
+            Some(templates) => Ok(templates.sandbox(&self.sandboxes, spec).await?),
+            None => Ok(self.sandboxes.create_if_not_exists(spec).await?),
+        }
     }
 }
 
@@ -75,7 +83,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Time limit for the handshake with a new guest. It is long, because a VM starts slowly on a busy machine.
 pub const START_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Returns time limits that a program reaches, even on a busy machine, only if it does not exceed another limit first.
+/// Returns time limits that are long enough for a program to exceed another limit first, even on a busy machine.
 pub fn long_exec_limits() -> ExecLimits {
     let time = Duration::from_secs(900);
     ExecLimits { wall: time, cpu_time: time, ..ExecLimits::default() }
@@ -87,8 +95,8 @@ impl Check {
         self.name
     }
 
-    /// Lets the check share a guest with others. Unless it fails, it must leave the guest in a state that the others can
-    /// use, or end it.
+    /// Lets the check share a guest with others. Unless the check fails, it must either leave the guest usable for the
+    /// other checks or end the guest.
     pub(crate) const fn in_shared_guest(self) -> Self {
         Self { shares_guest: true, ..self }
     }

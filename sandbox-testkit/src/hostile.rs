@@ -144,7 +144,7 @@ fn spin_briefly() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a fixed number of calculations, and prints the used processor time in seconds.
+/// Makes a fixed number of calculations, and prints the used CPU time in seconds.
 fn calculate(rounds: u64) -> io::Result<()> {
     let mut sum = 0_u64;
     for round in 0..rounds {
@@ -155,7 +155,7 @@ fn calculate(rounds: u64) -> io::Result<()> {
     print(&used.as_secs_f64().to_string(), "")
 }
 
-/// Uses the processor in one short-lived child after the other. The kernel adds their processor time to no other process.
+/// Uses the processor in one short-lived child after the other. The kernel adds their CPU time to no other process.
 fn spin_in_unwaited_children() -> io::Result<()> {
     raw_calls::ignore_exits_of_children()?;
     loop {
@@ -205,8 +205,7 @@ fn exhaust(program: &str) -> io::Result<()> {
     }
 }
 
-/// Gives this process a name that is not valid UTF-8, and that imitates a line of the `/proc` files that contain the
-/// name.
+/// Gives this process a name that is not valid UTF-8 and imitates a line of `/proc/PID/status`.
 fn rename_to_odd_name() -> io::Result<()> {
     Ok(rustix::thread::set_name(c"\xff\nRssAnon:0 kB")?)
 }
@@ -249,8 +248,8 @@ fn fork_bomb() -> io::Result<()> {
     }
 }
 
-/// Allocates more memory than the suite's guests may use, and holds it. The amount is limited, because on a busy machine
-/// the agent may detect late that the limit is exceeded.
+/// Allocates more memory than the suite's guests may use, and holds it. The amount is limited, because on a busy
+/// machine the agent may detect late that the limit is exceeded.
 fn eat_memory() -> io::Result<()> {
     let mut allocated = Vec::new();
     while allocated.len() < 1024 {
@@ -284,7 +283,7 @@ fn fill_files() -> io::Result<()> {
     Ok(())
 }
 
-/// Opens one file until no more can be opened.
+/// Opens the same file repeatedly, until the limit on open files is reached.
 fn open_files() -> io::Result<()> {
     let mut open = Vec::new();
     loop {

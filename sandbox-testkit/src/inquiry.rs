@@ -100,7 +100,7 @@ async fn conclude(
 ) -> Result<Command<Inquiry, NoRoute, Goto>, NodeError> {
     match inquiry.mode.as_str() {
         "fail" => Err("the inquiry found nothing".into()),
-        // The same message as that of the operating system's error.
+        // The operating system's error has the same message.
         "open-files" => Err("Too many open files (os error 24)".into()),
         "escape" => {
             let update = Report::update().findings(["the inquiry gave up".to_owned()]);
@@ -149,7 +149,7 @@ pub struct ReportOptions {
     pub idle_timeout: Option<Duration>,
 }
 
-/// Builds a report on an inquiry, which is compiled or sandboxed. The report runs the inquiry twice.
+/// Builds a report that runs the given inquiry twice. The inquiry is a compiled graph or a sandboxed one.
 pub fn report(
     inquiry: &impl SubgraphSource<Deps, State = Inquiry>,
     options: ReportOptions,

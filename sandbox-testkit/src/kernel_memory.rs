@@ -87,7 +87,8 @@ pub(crate) fn exhaust(program: &str, kind: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the kernel allocate memory of one kind, prints the number of bytes, and holds them until standard input closes.
+/// Makes the kernel allocate memory of one kind, prints the number of bytes, and holds them until standard input
+/// closes.
 pub(crate) fn hold(kind: &str) -> io::Result<()> {
     if kind == "no-main-thread" {
         std::thread::spawn(hold_in_thread);
@@ -223,7 +224,7 @@ impl Held {
         Ok(())
     }
 
-    /// Watches many descriptors with many instances. A watch takes about 200 bytes.
+    /// Watches many descriptors with many epoll instances. A watch takes about 200 bytes.
     fn epoll(&mut self) -> io::Result<()> {
         let (reader, _writer) = pipe()?;
         let mut watched = vec![reader];
@@ -273,8 +274,8 @@ impl Held {
         Ok(())
     }
 
-    /// Maps a file in a deep directory, and reads the list of mappings through many descriptors. Each of them has a buffer
-    /// for the path of the file, in which the kernel replaces a line break by four characters.
+    /// Maps a file in a deep directory, and reads the list of mappings through many descriptors. Each of them has a
+    /// buffer for the path of the file, in which the kernel replaces a line break by four characters.
     fn files_of_proc(&mut self) -> io::Result<()> {
         const DEPTH: usize = 300;
         let name = "\n".repeat(255);

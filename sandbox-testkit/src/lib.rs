@@ -33,19 +33,23 @@ mod raw_calls;
 mod runs;
 mod shared_memory;
 mod snapshots;
+mod templates;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use graph_core::checkpoint::CheckpointId;
 use sandbox_vm::backend::Backend;
 
 pub use check::{Check, Failure, Outcome, PROGRAM, START_TIMEOUT, TestContext, long_exec_limits};
 pub use graphs::agent;
+pub use templates::GuestStart;
+
+use self::templates::Templates;
 
 /// Runs every check on a back end. `hostile` is the path of the suite's program on the host. A back end without
 /// isolation runs the program at that path.
 pub async fn run<B: Backend + 'static>(hostile: &str, make: impl Fn() -> B) -> SuiteReport {
-    run_checks(hostile, make, checks()).await
+    run_checks(hostile, make, checks(), GuestStart::Boot).await
 }
 
 /// Runs only the given checks, for example `checks().filter(|it| it.name().starts_with("graph"))`.
@@ -53,17 +57,20 @@ pub async fn run_checks<B: Backend + 'static>(
     hostile: &str,
     make: impl Fn() -> B,
     checks: impl Iterator<Item = Check>,
+    start: GuestStart,
 ) -> SuiteReport {
     let mut report = SuiteReport::default();
     // The name is unique because several suites may run concurrently in one process.
     let state = std::env::temp_dir().join(format!("sandbox-vm-suite-{}", CheckpointId::next()));
+    let templates =
+        (start == GuestStart::Snapshot).then(|| Arc::new(Templates::new(state.join("templates"))));
     // Kept while other checks run in separate guests.
     let mut shared: Option<TestContext> = None;
     for check in checks {
         let dir = state.join(report.outcomes.len().to_string());
         let cx = match shared.take_if(|_| check.shares_guest) {
             Some(cx) => Ok(cx),
-            None => TestContext::open(make(), dir, hostile).await,
+            None => TestContext::open(make(), dir, hostile, templates.clone()).await,
         };
         let outcome = match cx {
             Ok(cx) => {

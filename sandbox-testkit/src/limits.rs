@@ -17,20 +17,16 @@ use crate::{
 
 pub(crate) const CHECKS: &[Check] = &[
     check!("limits: wall-clock time", [Programs], wall).in_shared_guest(),
-    check!("limits: processor time", [Programs], cpu_time).in_shared_guest(),
+    check!("limits: CPU time", [Programs], cpu_time).in_shared_guest(),
     check!(
-        "limits: processor time of children that nobody waits for",
+        "limits: CPU time of children that nobody waits for",
         [Programs],
         cpu_time_of_unwaited_children
     )
     .in_shared_guest(),
     check!("limits: output", [Programs], output).in_shared_guest(),
     check!("limits: open files of a graph", [DiskLimit], open_files_of_graph).in_shared_guest(),
-    check!(
-        "limits: processor time of the whole sandbox",
-        [Programs, OwnProcesses],
-        cpu_time_of_all
-    ),
+    check!("limits: CPU time of the whole sandbox", [Programs, OwnProcesses], cpu_time_of_all),
     check!("limits: processes in other sessions count", [Programs], other_sessions)
         .in_shared_guest(),
     check!("limits: processor share", [Programs, CpuShare], cpu_share),
@@ -61,7 +57,7 @@ const MEMORY: u64 = 96 << 20;
 
 fn spec(cx: &TestContext) -> Spec {
     let mut spec = cx.spec().memory(MEMORY);
-    // The checks of other groups that share a guest use another spec.
+    // Use a separate name, because checks of other groups share a guest with another spec.
     spec.name = "limits".to_owned();
     spec.limits.disk = 16 << 20;
     spec.limits.files = 512;
@@ -275,8 +271,8 @@ async fn kernel_memory(cx: TestContext) -> Result<(), Failure> {
     // any of the guest's processes, even the agent.
     let is_vm = cx.capabilities.has(Guarantee::VirtualMachine);
     // A user-space kernel holds mappings in its own memory. Without a control group, only the agent counts them, by
-    // reading lists that this kernel writes slowly: it takes seconds, and longer on a busy machine. The agent also
-    // cannot find the memory of a process whose main thread has ended.
+    // reading lists that this kernel generates slowly, within seconds or, on a busy machine, even longer. The agent
+    // also cannot find the memory of a process whose main thread has ended.
     let has_slow_lists =
         cx.capabilities.has(Guarantee::OwnKernel) && !cx.capabilities.has(Guarantee::MemoryLimit);
     let is_tested =
@@ -292,7 +288,7 @@ async fn kernel_memory(cx: TestContext) -> Result<(), Failure> {
         } else {
             refused_or_ended_by(outcome, ExceededLimit::Memory).map_err(|it| it.context(kind))?;
         }
-        // In a VM, the guest's kernel has killed processes, and the program may have survived that.
+        // In a VM, the guest's kernel kills single processes, so the guest may have survived.
         still_works(&cx, &sandbox).await.map_err(|it| it.context(kind))?;
         sandbox.delete().await;
     }

@@ -94,7 +94,7 @@ async fn left_session(cx: TestContext) -> Result<(), Failure> {
     let program = Program::new(&*cx.program);
     let output = sandbox.exec(program.clone().args(["leave-a-session", "sleep"])).await?;
     ensure!(output.success(), "{output:?}");
-    // The program waits until there are no others.
+    // The program waits until there are no other processes.
     let output = sandbox.exec(program.arg("other-processes")).await?;
     ensure!(output.success(), "processes are left: {output:?}");
     Ok(())

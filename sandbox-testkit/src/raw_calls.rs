@@ -1,4 +1,4 @@
-//! System calls without a safe wrapper, which programs that attempt to escape make directly.
+//! System calls without a safe wrapper. Programs that attempt to escape make them directly.
 #![expect(unsafe_code, reason = "these system calls have no safe wrapper")]
 
 use std::{fs::File, io, os::fd::AsRawFd};
@@ -97,11 +97,11 @@ const OPTIONS: &[(&str, libc::c_long)] = &[
     ("PR_FUTEX_HASH", PR_FUTEX_HASH),
 ];
 
-/// Option of `prctl` that sets the size of a table for waiting threads, which is in the kernel's memory.
+/// Option of `prctl` that sets the size of a process's futex hash table, which takes kernel memory.
 const PR_FUTEX_HASH: libc::c_long = 78;
 
-/// Makes all system calls of a group. Always returns an error: `Unsupported` if every call fails with `ENOSYS`, otherwise
-/// one that names the calls that do not.
+/// Makes all system calls of a group. Always returns an error: `Unsupported` if every call fails with `ENOSYS`, and
+/// otherwise an error that lists the calls with other results.
 pub(crate) fn make_all(group: &str) -> io::Result<()> {
     type Call = fn(libc::c_long) -> Result<libc::c_long, Errno>;
     let (calls, call): (_, Call) = match group {
@@ -161,8 +161,8 @@ pub(crate) fn end_main_thread() -> ! {
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541c;
 
-/// Sends an `ioctl` request that puts text into the input of a terminal, to standard input. The kernel ignores the upper
-/// half of the request's number, so a filter must ignore it too.
+/// Sends an `ioctl` request that puts text into the input of a terminal, to standard input. The kernel ignores the
+/// upper half of the request's number, so a filter must ignore it too.
 pub(crate) fn request_of_terminal(request: &str) -> io::Result<()> {
     let request = match request {
         "TIOCSTI" => TIOCSTI,
@@ -170,7 +170,7 @@ pub(crate) fn request_of_terminal(request: &str) -> io::Result<()> {
         "TIOCSTI-with-upper-half" => TIOCSTI | 1 << 32,
         _ => return Err(io::Error::other("unknown request")),
     };
-    // The subcommand 3 of `TIOCLINUX` pastes the selection.
+    // Subcommand 3 of `TIOCLINUX` pastes the selection.
     let argument = [3_u8; 64];
     // SAFETY: the kernel reads at most the bytes of the argument.
     let answer = unsafe { libc::syscall(libc::SYS_ioctl, 0, request, argument.as_ptr()) };

@@ -40,25 +40,13 @@ fn input(topic: &str) -> Map<String, Value> {
 /// Number of calls made for each prompt.
 type Calls = Arc<Mutex<BTreeMap<String, u32>>>;
 
-fn counting_policy() -> (CallPolicy, Calls) {
-    let calls = Calls::default();
-    let count = calls.clone();
-    let policy = CallPolicy::new(move |_: String, request: Value| {
-        let prompt = request["prompt"].as_str().unwrap_or_default().to_owned();
-        *count.lock().unwrap_or_else(PoisonError::into_inner).entry(prompt.clone()).or_default() +=
-            1;
-        async move { Ok(json!(graphs::answer(&prompt))) }
-    });
-    (policy.allow("llm.chat"), calls)
-}
-
 fn counts(calls: &Calls) -> BTreeMap<String, u32> {
     calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 async fn debate(cx: TestContext) -> Result<(), Failure> {
     let sandbox = cx.sandbox(cx.spec()).await?;
-    let (policy, calls) = counting_policy();
+    let (policy, calls) = killing_policy(Vec::new(), cx.clone());
     let run = GraphRun::new("debate").input(input("tea")).call_policy(policy);
     let exit = sandbox.run_graph(run).await?.finish().await?;
     let state = exit.state();

@@ -1,5 +1,5 @@
-//! Allocates memory that belongs to no single process, or that the kernel needs for a process. Both must count towards a
-//! guest's memory limit.
+//! Allocates memory that belongs to no single process, or that the kernel needs for a process. Both must count towards
+//! a guest's memory limit.
 #![expect(unsafe_code, reason = "mapping memory has no safe wrapper")]
 
 use std::{fs::File, io};

@@ -1,4 +1,4 @@
-//! Tests that gVisor's guests are charged for the processor time that they use, and not for time in which they wait for a
+//! Tests that gVisor's guests are charged for the CPU time that they use, and not for time in which they wait for a
 //! processor, with a control group and without one.
 
 use std::{
@@ -19,7 +19,7 @@ use crate::{
     suite::{as_nobody, gvisor},
 };
 
-/// Approximate processor time of the calculation on the host.
+/// Approximate CPU time of the calculation on the host.
 const WORK: Duration = Duration::from_millis(400);
 
 /// Maximum number of measurements. A single correct measurement suffices: on a shared machine, the speed of the
@@ -47,7 +47,7 @@ async fn waiting_for_a_processor_is_not_charged() {
     panic!("{wrong:#?}");
 }
 
-/// Compares the processor times of a calculation on the host and in the guest.
+/// Compares the CPU times of a calculation on the host and in the guest.
 async fn measure(sandbox: &Sandbox, rounds: u64) -> Result<(), String> {
     // Everything is measured while other threads use all processors, so the guest waits most of the time.
     let load = Load::start();
@@ -72,14 +72,14 @@ fn waiting_for_a_processor_is_not_charged_without_a_control_group() {
     as_nobody("cpu_time::waiting_for_a_processor_is_not_charged");
 }
 
-/// Returns the processor time of the calculation on the host.
+/// Returns the CPU time of the calculation on the host.
 fn time_on_host(rounds: u64) -> Duration {
     let output = Command::new(HOSTILE).args(["calculate", &rounds.to_string()]).output().unwrap();
     let seconds = String::from_utf8(output.stdout).unwrap();
     Duration::from_secs_f64(seconds.parse().unwrap())
 }
 
-/// Returns the processor time of the calculation in a guest, which must not exceed `limit`.
+/// Returns the CPU time of the calculation in a guest, which must not exceed `limit`.
 async fn time_in_guest(
     sandbox: &Sandbox,
     rounds: u64,
@@ -92,7 +92,7 @@ async fn time_in_guest(
     ended.then_some(output.usage.cpu).ok_or_else(|| format!("{output:?}"))
 }
 
-/// Threads that use all processors until the value is dropped, three for each processor.
+/// Three threads per processor that keep all processors busy until the value is dropped.
 struct Load(Arc<AtomicBool>);
 
 impl Load {

@@ -3,20 +3,19 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
-    io::{BufRead, BufReader},
     os::{
         fd::AsRawFd,
         unix::{fs::chown, process::CommandExt},
     },
     path::Path,
-    process::{Command, Stdio},
+    process::Command,
     time::{Duration, Instant},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 use sandbox_vm::sandbox_dir;
 
-use crate::HOSTILE;
+use crate::{HOSTILE, start_host};
 
 /// Returns the ids of a process and all its descendants.
 fn descendants(parent: u32) -> Vec<u32> {
@@ -86,7 +85,7 @@ enum GuestState {
 enum HostUser {
     /// The user that runs the test.
     Current,
-    /// An unprivileged user, who has no control groups with which processes could be killed.
+    /// An unprivileged user. Its processes cannot be killed through a control group, because it cannot create one.
     Nobody,
 }
 
@@ -106,10 +105,7 @@ fn check_host(program: &Path, backend: &str, count: usize, guests: GuestState, u
         chown(dir.path(), Some(65_534), Some(65_534)).unwrap();
         host.uid(65_534).gid(65_534).env("TMPDIR", dir.path()).env_remove("XDG_RUNTIME_DIR");
     }
-    let mut host = host.stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n");
+    let mut host = start_host(&mut host);
 
     // With the in-process back end, every third sandbox runs a program that starts another process. With all other back
     // ends, each sandbox has two processes: a stage, which is a child of the host, and the guest, which the stage
@@ -205,7 +201,8 @@ fn sockets_of(process: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Things on this machine that a sandbox could leave behind under names that do not contain the sandbox's name.
+/// Mounts and sockets that a sandbox could leave behind. They do not contain the sandbox's name, so they are recognised
+/// by their ids.
 struct Leftovers {
     /// The mounts that were made while the sandboxes were created, including those of concurrent tests. Later mounts do
     /// not count.

@@ -5,9 +5,8 @@ mod engine;
 
 use std::{
     env, fs,
-    io::{BufRead, BufReader},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
     sync::Arc,
     time::Duration,
 };
@@ -25,7 +24,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use self::engine::FakeEngine;
-use crate::{HOSTILE, microvm::agent, pool::until, sandboxes};
+use crate::{HOSTILE, microvm::agent, pool::until, sandboxes, start_host};
 
 /// Returns a back end and its fake container engine. The fake engine ignores the agent that it is given and runs the
 /// suite's guest as an ordinary process.
@@ -211,11 +210,7 @@ async fn containers_of_killed_host_exit_and_next_start_removes_them() {
     let state = dir.path().join("state");
     let mut host = Command::new(HOSTILE);
     host.args(["host", "docker", "6"]).arg(&state).env("SANDBOX_VM_AGENT", agent);
-    host.env("SANDBOX_VM_STATE", dir.path().join("usual")).stdout(Stdio::piped());
-    let mut host = host.spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n");
+    let mut host = start_host(host.env("SANDBOX_VM_STATE", dir.path().join("usual")));
     let entries = fs::read_dir(&state).unwrap();
     let ids: Vec<_> = entries.map(|it| it.unwrap().file_name().into_string().unwrap()).collect();
     let pids = processes(&ids).await;

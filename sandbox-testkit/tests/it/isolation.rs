@@ -67,7 +67,7 @@ async fn without_vms_gvisor_is_preferred_to_the_jail() {
     let this = env::current_exe().unwrap();
     let mut test = match has_kvm {
         true => {
-            // Not even root can open a device on a mount without devices.
+            // Not even root can open a device on a `nodev` mount.
             let script = "mount --bind /dev/kvm /dev/kvm && mount -o remount,bind,nodev /dev/kvm && exec \"$0\" \"$@\"";
             let mut test = Command::new("unshare");
             test.args(["--mount", "sh", "-c", script]).arg(this);

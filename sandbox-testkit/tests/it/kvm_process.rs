@@ -45,7 +45,7 @@ async fn kvm_process_passes_suite() {
         let report = sandbox_testkit::run(HOSTILE, || backend.clone()).await;
         eprintln!("{backend:?}: {report}");
         report.assert();
-        // The checks that need no programs, except those of snapshots.
+        // All checks that need neither programs nor snapshots pass.
         assert!(report.passed() >= 26, "{report}");
     }
 }

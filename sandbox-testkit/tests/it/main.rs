@@ -21,6 +21,11 @@ mod termination;
 mod traces;
 mod vm_graph;
 
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+};
+
 use sandbox_vm::{Isolation, Sandboxes, backend::Backend};
 use tempfile::TempDir;
 
@@ -34,4 +39,13 @@ async fn sandboxes(backend: impl Backend + 'static) -> (Sandboxes, TempDir) {
     let builder = builder.start_timeout(sandbox_testkit::START_TIMEOUT);
     let sandboxes = builder.state_dir(dir.path().join("state")).open().await.unwrap();
     (sandboxes, dir)
+}
+
+/// Starts a host process and waits until its sandboxes are live.
+fn start_host(host: &mut Command) -> Child {
+    let mut host = host.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    host
 }

@@ -15,6 +15,7 @@ use std::{
 };
 
 use rustix::process::{Pid, geteuid};
+use sandbox_testkit::GuestStart;
 use sandbox_vm::{
     ExceededLimit, Image, Pool, Program, Sandbox, Spec,
     backend::{Backend, MicroVm},
@@ -31,9 +32,9 @@ const REQUIRE: &str = "GRAPH_REQUIRE_MICROVM";
 /// minutes in emulated VMs.
 const CHECKS: &str = "SANDBOX_VM_CHECKS";
 
-/// Prefixes of the checks that run in every test run: all those whose programs or graphs are hostile, those of the VM's
-/// snapshots, and one graph run. Most of the hostile ones share a guest. Nightly runs also run the other checks. They test
-/// the agent, which is the same in every back end, and they take minutes in emulated VMs.
+/// Prefixes of the checks that run in every test run: all checks with hostile programs or graphs, the checks of
+/// snapshots, and one graph run. Most of the checks with hostile programs share a guest. The other checks run only
+/// nightly, because they test the agent, which is the same in every back end, and take minutes in emulated VMs.
 const ALWAYS: [&str; 11] = [
     "escape: ",
     "limits: ",
@@ -87,8 +88,8 @@ pub(crate) fn agent() -> Option<PathBuf> {
     agents.find(|it| it.is_file())
 }
 
-/// Returns the back end, or `None` if the test must be skipped because the agent or its images are missing. The tests share
-/// the back end's report and its images, because probing it and preparing an image take seconds.
+/// Returns the back end, or `None` if the test must be skipped because the agent or its images are missing. The tests
+/// share the back end's report and its images, because probing it and preparing an image take seconds.
 pub(crate) fn micro_vm() -> Option<MicroVm> {
     static SHARED: OnceLock<MicroVm> = OnceLock::new();
     let found = agent().filter(|_| Images::open_default().is_ok());
@@ -103,7 +104,8 @@ pub(crate) fn micro_vm() -> Option<MicroVm> {
     found
 }
 
-/// Returns the back end whose guests run the suite's program as Cargo builds it by default, which is dynamically linked.
+/// Returns the back end whose guests run the suite's program as Cargo builds it by default, which is dynamically
+/// linked.
 pub(crate) fn dynamically_linked_micro_vm() -> MicroVm {
     static SHARED: OnceLock<MicroVm> = OnceLock::new();
     SHARED.get_or_init(|| MicroVm::agent(HOSTILE).with_libraries()).clone()
@@ -125,8 +127,9 @@ fn missing_images_skip_tests_unless_required() {
     assert_eq!(run(true), (false, false));
 }
 
-/// The suite's guests run its program as a static agent, and in nightly runs also as Cargo builds it by default, which is
-/// dynamically linked. The suite is split into two tests, which run in parallel, because emulated VMs are slow.
+/// The suite's guests run its program as a static agent, and in nightly runs also as Cargo builds it by default, which
+/// is dynamically linked. The suite is split into two tests, which run in parallel, because emulated VMs are slow. For
+/// the same reason, most guests are restored from snapshots; nightly runs boot every guest.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn micro_vm_passes_every_second_check_of_the_suite() {
     run_every_second_check(0).await;
@@ -141,6 +144,7 @@ async fn run_every_second_check(first: usize) {
     let Some(agent) = micro_vm() else { return };
     let wanted = env::var(CHECKS).ok();
     let nightly = test_support::is_nightly();
+    let start = if nightly { GuestStart::Boot } else { GuestStart::Snapshot };
     let selected = |name: &str| match &wanted {
         Some(wanted) => name.contains(wanted),
         None => nightly || ALWAYS.iter().any(|it| name.starts_with(it)),
@@ -148,7 +152,7 @@ async fn run_every_second_check(first: usize) {
     for vm in [agent].into_iter().chain(nightly.then(dynamically_linked_micro_vm)) {
         let checks = sandbox_testkit::checks().filter(|it| selected(it.name()));
         let checks = checks.skip(first).step_by(2);
-        let report = sandbox_testkit::run_checks(HOSTILE, || vm.clone(), checks).await;
+        let report = sandbox_testkit::run_checks(HOSTILE, || vm.clone(), checks, start).await;
         eprintln!("{vm:?}: {report}");
         // If `CHECKS` selects a single check, the other half of the suite is empty.
         if !report.outcomes.is_empty() {
@@ -385,8 +389,7 @@ pub(crate) fn leftovers(state: &Path) -> Vec<Leftover> {
     lists.flat_map(lines).collect()
 }
 
-/// Returns the QEMU processes of the sandboxes in the state directory, which are the children of the recorded
-/// processes.
+/// Returns the QEMU processes of the sandboxes in the state directory. They are the children of the recorded processes.
 pub(crate) fn machines(state: &Path) -> Vec<Pid> {
     let started = |leftover: Leftover| match leftover {
         Leftover::Process { pid, .. } => {

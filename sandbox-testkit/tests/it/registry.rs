@@ -1,26 +1,17 @@
 //! Tests that a host process, when it starts, removes what crashed host processes left behind, even in other state
 //! directories.
 
-use std::{
-    fs,
-    io::{BufRead, BufReader},
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fs, path::Path, process::Command};
 
 use sandbox_vm::sandbox_dir;
 
-use crate::HOSTILE;
+use crate::{HOSTILE, start_host};
 
 /// Starts a host with `count` live sandboxes in a state directory, and kills it.
 fn host(count: usize, state: &Path, default_state: &Path) {
     let mut host = Command::new(HOSTILE);
     host.args(["host", "jail", &count.to_string(), &state.display().to_string()]);
-    host.env("SANDBOX_VM_STATE", default_state).stdout(Stdio::piped());
-    let mut host = host.spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(host.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "ready\n");
+    let mut host = start_host(host.env("SANDBOX_VM_STATE", default_state));
     host.kill().unwrap();
     host.wait().unwrap();
 }

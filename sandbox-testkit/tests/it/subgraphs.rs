@@ -117,6 +117,19 @@ impl Calls {
         HostFunctions::new().add(ASK, body).into()
     }
 
+    /// Returns a policy that counts its calls, and deletes all sandboxes during the calls with the given numbers.
+    fn killing_policy(&self, sandboxes: &Sandboxes, during: &'static [u32]) -> CallPolicy {
+        let sandboxes = sandboxes.clone();
+        self.policy(move |nth| {
+            let victims = if during.contains(&nth) { sandboxes.list() } else { Vec::new() };
+            async move {
+                for sandbox in victims {
+                    sandbox.delete().await;
+                }
+            }
+        })
+    }
+
     fn made(&self) -> BTreeMap<String, u32> {
         self.0.lock().unwrap().clone()
     }
@@ -238,7 +251,7 @@ async fn forks_and_time_travel_enter_the_subgraph() {
             let replayed = replayed.then(thread, Input::resume("another remark").unwrap()).await;
             let state = replayed.outcome.as_ref().unwrap().state();
             assert!(state.findings[0].contains("another remark"), "{state:?}");
-            // The same, but the resume value is the input of the run from the checkpoint.
+            // Here, the run from the checkpoint gets the resume value directly as its input.
             let forked = record_thread(&thread.at(before), Input::resume("a fork").unwrap()).await;
             let state = forked.outcome.as_ref().unwrap().state();
             assert!(state.findings[0].contains("a fork"), "{state:?}");
@@ -257,14 +270,14 @@ async fn runs_start_from_checkpoints_inside_the_subgraph() {
         let thread = in_sandboxes(&sandboxes, policy, ReportOptions::default());
         let expected = run_from_inside(&reference(ReportOptions::default())).await;
         assert_eq!(run_from_inside(&thread).await, expected, "{}", sandboxes.backend());
-        // The first inquiry asks once, and the second one in each of the four runs.
+        // The first inquiry makes the call once, and the second inquiry makes it in each of the four runs.
         assert_eq!(calls.made()["what is tea"], 1 + 4, "{:?}", calls.made());
     })
     .await;
 }
 
-/// Runs a report, and then again from checkpoints of its inquiry and of the graph inside the inquiry. Returns the findings
-/// of each run.
+/// Runs a report, and then again from checkpoints of its inquiry and of the graph inside the inquiry. Returns the
+/// findings of each run.
 async fn run_from_inside(thread: &Thread<Report, Deps>) -> Vec<Vec<String>> {
     let mut findings = Vec::new();
     let mut add = |outcome: RunOutcome<Report>| findings.push(outcome.state().findings.clone());
@@ -289,16 +302,9 @@ async fn run_from_inside(thread: &Thread<Report, Deps>) -> Vec<Vec<String>> {
 async fn killed_guest_is_replaced_with_identical_trace_and_without_repeating_calls() {
     on_each_backend(async |sandboxes| {
         let expected = run(&reference(ReportOptions::default()), "").await;
-        let (calls, killed) = (Calls::default(), sandboxes.clone());
+        let calls = Calls::default();
         // Kills the guest during its second and third call, and still answers the calls.
-        let policy = calls.policy(move |nth| {
-            let victims = if [2, 3].contains(&nth) { killed.list() } else { Vec::new() };
-            async move {
-                for sandbox in victims {
-                    sandbox.delete().await;
-                }
-            }
-        });
+        let policy = calls.killing_policy(&sandboxes, &[2, 3]);
         let actual = run(&in_sandboxes(&sandboxes, policy, ReportOptions::default()), "").await;
         assert_eq!(text(&actual), text(&expected), "{}", sandboxes.backend());
         assert_eq!(actual.outcome.unwrap().state(), expected.outcome.unwrap().state());
@@ -312,15 +318,8 @@ async fn killed_guest_is_replaced_with_identical_trace_and_without_repeating_cal
 #[tokio::test]
 async fn failed_run_resumes_from_the_last_checkpoint_of_the_guest() {
     on_each_backend(async |sandboxes| {
-        let (calls, killed) = (Calls::default(), sandboxes.clone());
-        let policy = calls.policy(move |nth| {
-            let victims = if nth == 3 { killed.list() } else { Vec::new() };
-            async move {
-                for sandbox in victims {
-                    sandbox.delete().await;
-                }
-            }
-        });
+        let calls = Calls::default();
+        let policy = calls.killing_policy(&sandboxes, &[3]);
         let options = SandboxOptions::new(Spec::new("inquiry")).call_policy(policy).max_guests(1);
         let thread = sandboxed_thread(&sandboxes, options);
         let failed = record_thread(&thread, start("")).await;
@@ -544,7 +543,7 @@ async fn forbidden_actions_of_the_guest_fail_the_node() {
 }
 
 #[tokio::test]
-async fn exceeded_limit_on_open_files_is_named() {
+async fn error_names_the_exceeded_limit_on_open_files() {
     on_each_backend(async |sandboxes| {
         let thread = sandboxed_thread(&sandboxes, plain_options());
         let error = thread.run(start("open-files")).await.unwrap_err().to_string();

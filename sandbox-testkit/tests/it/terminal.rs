@@ -1,4 +1,4 @@
-//! Tests that guests do not have the terminal of their host.
+//! Tests that guests cannot access the terminal of their host.
 
 use std::{env, fs::File, process::Command};
 
@@ -10,12 +10,12 @@ use crate::{HOSTILE, sandboxes};
 const IN_TERMINAL: &str = "SANDBOX_VM_IN_TERMINAL";
 
 #[tokio::test]
-async fn guests_do_not_have_the_terminal_of_their_host() {
+async fn guests_cannot_access_the_terminal_of_their_host() {
     if env::var_os(IN_TERMINAL).is_some() {
         return check_in_terminal().await;
     }
     let this = env::current_exe().unwrap();
-    let name = "terminal::guests_do_not_have_the_terminal_of_their_host";
+    let name = "terminal::guests_cannot_access_the_terminal_of_their_host";
     // `script` runs a command in a new terminal, and exits with the command's status.
     let command = format!("'{}' {name} --exact --nocapture", this.display());
     let mut script = Command::new("script");

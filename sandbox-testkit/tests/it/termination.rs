@@ -146,8 +146,8 @@ async fn output_of_a_program_survives_the_end_of_its_agent() {
     }
 }
 
-/// Runs a program that tries to kill its agent. If the guest's kernel protects the agent, because it is process 1, kills
-/// the guest from outside.
+/// Runs a program that tries to kill its agent. If the guest's kernel protects the agent, because it is process 1,
+/// kills the guest from outside.
 async fn check_agent_death(backend: impl Backend + 'static) {
     let (sandboxes, dir) = sandboxes(backend).await;
     let spec = Spec::new("crashed").image(Image::Python);
@@ -199,8 +199,8 @@ async fn run_timeout_terminates_the_sandbox_of_an_unfinished_run() {
     assert_eq!(sandbox.termination_reason(), Some(&TerminationReason::Limit(ExceededLimit::Wall)));
 }
 
-/// A process with much memory takes a moment to end. No program waits for an orphan, and this one does not keep the pipes
-/// of its program open.
+/// A process with much memory takes a moment to end. The next program can start before that, because no program waits
+/// for an orphan, and this orphan does not keep the pipes of its program open.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_of_a_killed_orphan_is_not_attributed_to_the_next_program() {
     let (sandboxes, _dir) = sandboxes(Jail::program(HOSTILE)).await;
