@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::{error::Error, peers::target_dir, step::Step};
 
-/// Script that installs LangGraph into a virtual environment. The requirements are copied next to it as the last action,
-/// so a changed version or an interrupted installation leads to a new one.
+/// Script that installs LangGraph into a virtual environment. As its last action, it copies the requirements there, so
+/// it repeats an interrupted installation, and installs LangGraph again if the requirements have changed.
 const INSTALL_LANGGRAPH: &str = "\
 cmp -s benches/peers/langgraph/requirements.txt \"$1/requirements.txt\" && exit
 rm -rf \"$1\"

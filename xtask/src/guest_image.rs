@@ -32,7 +32,7 @@ pub(crate) fn agents() -> Step {
     step.env(LITTLE_OPTIMISATION.0, LITTLE_OPTIMISATION.1)
 }
 
-/// Returns the step that builds the kernel and the images, by a program that [`agents`] has built.
+/// Returns the step that builds the kernel and the images. It uses a program that the step [`agents`] builds.
 pub(crate) fn images() -> Step {
     let program = format!("{TARGET}/release/sandbox-vm");
     let step = Step::built("kernel and images for VMs", &program, "image build");

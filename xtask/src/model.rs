@@ -112,7 +112,8 @@ impl Packages {
     }
 }
 
-/// Returns the directory in which the tests (`llm/tests/local`, `consulting-graph/tests/small_model.rs`) look for models.
+/// Returns the directory in which the tests (`llm/tests/local`, `consulting-graph/tests/small_model.rs`) look for
+/// models.
 fn models_dir() -> std::path::PathBuf {
     peers::dir().join("models")
 }

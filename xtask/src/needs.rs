@@ -191,7 +191,7 @@ fi || echo 'skipped gVisor tests: this system has no package runsc'",
         name: "HAProxy for the tests",
         skipped: Skipped::new("cluster tests behind a load balancer", "sudo apt-get install haproxy"),
         require: "GRAPH_REQUIRE_HAPROXY",
-        // The script keeps the package from starting a permanent load balancer.
+        // The script disables the service that the package installs, so that no load balancer keeps running.
         install: Install::System {
             script: "\
 export DEBIAN_FRONTEND=noninteractive
@@ -249,8 +249,8 @@ add || add -t \"$VERSION_CODENAME-backports\"",
 
 /// Index of the [`NEEDS`] entry for QEMU. Its tests require that the guest agents are built first.
 pub(crate) const QEMU: usize = NEEDS.len() - 3;
-/// Index of the [`NEEDS`] entry for KVM. Its tests require that the guest agents are built first, because they also test
-/// static guests.
+/// Index of the [`NEEDS`] entry for KVM. Its tests require that the guest agents are built first, because they also
+/// test static guests.
 pub(crate) const KVM: usize = NEEDS.len() - 2;
 /// Index of the [`NEEDS`] entry for Docker. Its tests require that the guest agents are built first.
 pub(crate) const DOCKER: usize = NEEDS.len() - 1;
@@ -380,8 +380,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs the installation script of QEMU with a program in place of `apt-get`, which fails unless the shell condition
-    /// `works` holds for its arguments. Returns whether the script succeeds, and the arguments of each call.
+    /// Runs the installation script of QEMU with a fake `apt-get` that fails unless the shell condition `works` holds
+    /// for its arguments. Returns whether the script succeeds, and the arguments of each call of `apt-get`.
     fn install_qemu(name: &str, works: &str) -> (bool, Vec<String>) {
         let Install::System { script, .. } = NEEDS[QEMU].install else {
             panic!("QEMU is a system package")

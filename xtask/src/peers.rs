@@ -24,12 +24,12 @@ pub(crate) const MCP_EVERYTHING: &str = "mcp-everything-2026.8.31";
 /// Directory of a Model Context Protocol server that converts times, from PyPI.
 pub(crate) const MCP_TIME: &str = "mcp-time-2026.10.19";
 
-/// Directory of LangGraph's official clients: the Python SDK with `RemoteGraph`, the JavaScript SDK, and its package for
-/// React. The name contains their versions.
+/// Directory of LangGraph's official clients: the Python SDK with `RemoteGraph`, the JavaScript SDK, and its package
+/// for React. The name contains their versions.
 pub(crate) const LANGGRAPH_SDK: &str = "langgraph-sdk-0.4.14-1.12.0-1.1.0";
 
-/// Directory of clients for user interfaces: AG-UI's JavaScript client, the AI SDK, CopilotKit's agent for LangGraph, and
-/// assistant-ui's runtime for LangGraph. The name contains their versions.
+/// Directory of clients for user interfaces: AG-UI's JavaScript client, the AI SDK, CopilotKit's agent for LangGraph,
+/// and assistant-ui's runtime for LangGraph. The name contains their versions.
 pub(crate) const UI_CLIENTS: &str = "ui-clients-1.0.0-6.0.326-0.0.43-0.14.25";
 
 /// Directory of CopilotKit's runtime and of the AI SDK's adapter for LangGraph. The name contains their versions.
@@ -72,8 +72,8 @@ mkdir -p \"$1.new\"
 python3 -m pip install --quiet --only-binary :all: --target \"$1.new\" mcp==2.3.0
 mv \"$1.new\" \"$1\"";
 
-/// Script that installs the conformance suite. The suite requires a newer version of Node than the other programs, which is
-/// installed with it.
+/// Script that installs the conformance suite. The suite requires a newer version of Node than the other programs,
+/// which is installed with it.
 pub(crate) const INSTALL_MCP_CONFORMANCE: &str = "\
 rm -rf \"$1.new\"
 mkdir -p \"$1.new\"
@@ -123,8 +123,8 @@ npm install --prefix \"$1.new\" --no-save --ignore-scripts --no-audit --no-fund 
 react@19.2.8 react-test-renderer@19.2.8
 mv \"$1.new\" \"$1\"";
 
-/// Script that installs CopilotKit's runtime and the AI SDK's adapter for LangGraph. Peer dependencies are listed instead
-/// of resolved, because the runtime has peer dependencies for many providers.
+/// Script that installs CopilotKit's runtime and the AI SDK's adapter for LangGraph. Peer dependencies are listed
+/// instead of resolved, because the runtime has peer dependencies for many providers.
 pub(crate) const INSTALL_UI_RUNTIMES: &str = "\
 rm -rf \"$1.new\"
 mkdir -p \"$1.new\"
@@ -156,7 +156,7 @@ pub(crate) fn dir() -> PathBuf {
     target_dir().join("peers")
 }
 
-/// Returns the target directory. This program is `target/debug/xtask`, so it is the second ancestor of the program.
+/// Returns the target directory, which is two levels above this program, `target/debug/xtask`.
 pub(crate) fn target_dir() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     program.ancestors().nth(2).map_or_else(PathBuf::new, PathBuf::from)

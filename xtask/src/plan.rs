@@ -54,8 +54,8 @@ impl Stage {
         Self(vec![steps.into_iter().collect()])
     }
 
-    /// Creates a stage whose sequences run at the same time. The steps of the first sequence print their output while they
-    /// run, and the others when they have ended.
+    /// Creates a stage whose sequences run at the same time. The steps of the first sequence print their output while
+    /// they run, and the others when they have ended.
     pub(crate) fn parallel(sequences: Vec<Vec<Step>>) -> Self {
         Self(sequences)
     }

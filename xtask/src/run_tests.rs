@@ -25,8 +25,8 @@ use crate::{error::Error, step::command};
 /// test programs mostly wait for VMs, browsers or timers.
 const PARALLEL: usize = 3;
 
-/// Packages whose tests take longest, because they start VMs, browsers, clusters and whole runs. Their test programs start
-/// first, so that no core is idle at the end.
+/// Packages whose tests take longest, because they start VMs, browsers, clusters and whole runs. Their test programs
+/// start first, so that no core is idle at the end.
 const SLOW_PACKAGES: [&str; 4] =
     ["sandbox-testkit", "consulting-graph", "graph-cluster", "graph-server"];
 
@@ -34,14 +34,35 @@ const SLOW_PACKAGES: [&str; 4] =
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<(), Error> {
     let programs = build(root, args)?;
     let queue: Mutex<VecDeque<Job>> = Mutex::new(programs.iter().map(TestProgram::job).collect());
-    let failed = Mutex::new(Vec::new());
+    let results = Mutex::new(Results::default());
     thread::scope(|scope| {
         for _ in 0..PARALLEL {
-            scope.spawn(|| run_queue(&queue, &failed));
+            scope.spawn(|| run_queue(&queue, &results));
         }
     });
-    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let Results { failed, processor_times } =
+        results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    print!("\n{}", most_expensive(processor_times));
     if failed.is_empty() { Ok(()) } else { Err(Error::FailedTests { programs: failed }) }
+}
+
+/// Results of the test programs that have ended.
+#[derive(Debug, Default)]
+struct Results {
+    /// Names of the programs that failed.
+    failed: Vec<String>,
+    /// Seconds of CPU time and name of each program.
+    processor_times: Vec<(f64, String)>,
+}
+
+/// Returns a list of the test programs that used the most CPU time. Unlike the duration, the CPU time does
+/// not depend on what else runs on the machine.
+fn most_expensive(mut programs: Vec<(f64, String)>) -> String {
+    programs.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let total: f64 = programs.iter().map(|it| it.0).sum();
+    let lines =
+        programs.iter().take(10).map(|(seconds, name)| format!("{seconds:>7.1} s  {name}\n"));
+    format!("CPU time: {total:.1} s, most of it in\n{}", lines.collect::<String>())
 }
 
 /// A command that runs tests.
@@ -61,9 +82,10 @@ struct TestProgram {
 
 impl TestProgram {
     fn job(&self) -> Job {
-        let mut command = Command::new(&self.path);
+        let mut command = with_processor_time(&self.path);
         command.current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);
-        Job { name: self.path.display().to_string(), command }
+        let package = self.package.file_name().unwrap_or_default().display();
+        Job { name: format!("{package} ({})", self.path.display()), command }
     }
 }
 
@@ -98,24 +120,47 @@ fn parse_artifact(line: &str) -> Option<TestProgram> {
     is_test.then_some(TestProgram { path: string("executable")?, package })
 }
 
-fn run_queue(queue: &Mutex<VecDeque<Job>>, failed: &Mutex<Vec<String>>) {
+/// Returns a command that runs a program and then prints the CPU time that the program and its descendants used.
+fn with_processor_time(program: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "\"$0\" \"$@\"; status=$?; times; exit $status"]).arg(program);
+    command
+}
+
+/// Splits off the last two lines, which the shell's command `times` printed. The last one contains the user time and
+/// the system time of the shell's children, such as `1m2.50s 0m0.75s`. Returns the rest, and the sum of these times in
+/// seconds.
+fn split_processor_time(output: &str) -> Option<(&str, f64)> {
+    let seconds = |time: &str| -> Option<f64> {
+        let (minutes, seconds) = time.strip_suffix('s')?.split_once('m')?;
+        Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
+    };
+    let (output, children) = output.trim_end().rsplit_once('\n')?;
+    let (output, _shell) = output.rsplit_once('\n')?;
+    let (user, system) = children.split_once(' ')?;
+    Some((output, seconds(user)? + seconds(system)?))
+}
+
+fn run_queue(queue: &Mutex<VecDeque<Job>>, results: &Mutex<Results>) {
     loop {
         let Some(Job { name, command }) = lock(queue).pop_front() else { return };
         let start = Instant::now();
         let outcome = run_to_file(command);
-        let mut failed = lock(failed);
+        let mut results = lock(results);
         println!("\n     Running {name}");
         match outcome {
             Ok((status, output)) => {
-                print!("{output}");
-                println!("     took {:.1} s", start.elapsed().as_secs_f64());
+                let (output, seconds) = split_processor_time(&output).unwrap_or((&output, 0.0));
+                let elapsed = start.elapsed().as_secs_f64();
+                println!("{output}\n     took {elapsed:.1} s and {seconds:.1} s of CPU time");
                 if !status.success() {
-                    failed.push(name);
+                    results.failed.push(name.clone());
                 }
+                results.processor_times.push((seconds, name));
             }
             Err(error) => {
                 println!("cannot start the program: {error}");
-                failed.push(name);
+                results.failed.push(name);
             }
         }
     }
@@ -153,8 +198,27 @@ mod tests {
         assert_eq!(status.code(), Some(3));
         let (left, rest) = output.split_once('\n').unwrap();
         assert_eq!(rest, "problem\n");
-        // Not every system has a program `kill`, but every shell has the command.
+        // Not every system has a program `kill`, but `kill` is a built-in command of every shell.
         assert!(Command::new("sh").args(["-c", "kill $0", left]).status().unwrap().success());
+    }
+
+    #[test]
+    fn processor_time_of_a_program_and_its_descendants_is_measured() {
+        let mut command = with_processor_time(Path::new("sh"));
+        let script = "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; echo done; exit 3";
+        command.args(["-c", script]);
+        let (status, output) = run_to_file(command).unwrap();
+        assert_eq!(status.code(), Some(3));
+        let (output, seconds) = split_processor_time(&output).unwrap();
+        assert_eq!(output, "done");
+        assert!(seconds > 0.0, "{seconds}");
+    }
+
+    #[test]
+    fn most_expensive_programs_are_listed_first() {
+        let programs = vec![(1.25, "a".to_owned()), (70.0, "b".to_owned())];
+        let expected = "CPU time: 71.2 s, most of it in\n   70.0 s  b\n    1.2 s  a\n";
+        assert_eq!(most_expensive(programs), expected);
     }
 
     #[test]

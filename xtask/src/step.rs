@@ -258,8 +258,9 @@ pub(crate) fn target_dir() -> PathBuf {
     program.ancestors().nth(2).unwrap_or(Path::new("target")).to_owned()
 }
 
-/// Returns a command without the variables that Cargo set for this program, such as `CARGO_MANIFEST_DIR`. Some build
-/// scripts depend on them, so a build with them and a build from a shell would make each other outdated.
+/// Returns a command without the variables that Cargo set for this program, such as `CARGO_MANIFEST_DIR`. Cargo runs
+/// some build scripts again when these variables change, so a build by this program and a build from a shell would each
+/// invalidate the artifacts of the other.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     let is_set_for_package = |name: &str| {

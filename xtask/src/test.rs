@@ -165,7 +165,8 @@ fn eager_conformance() -> Step {
     Step::built("LangGraph conformance of eager graphs", "debug/conformance", &args)
 }
 
-/// Returns the step that runs a million inputs for each fuzz target. In the usual tests, the targets run with a few inputs.
+/// Returns the step that runs a million inputs for each fuzz target. In the usual tests, the targets run with a few
+/// inputs.
 fn fuzzing() -> Step {
     let step = Step::cargo(
         "fuzzing",

@@ -15,8 +15,8 @@ pub(crate) const SKIPPED: Skipped =
 /// Environment variable that makes the page tests fail instead of being skipped if the page cannot be tested.
 pub(crate) const REQUIRE: &str = "GRAPH_REQUIRE_PAGE";
 
-/// Script that builds the pages into the directory `$1` and compares them with the committed builds. It does not write to
-/// the committed builds, because Rust programs that embed them may be compiled at the same time.
+/// Script that builds the pages into the directory `$1` and compares them with the committed builds. It does not write
+/// to the committed builds, because Rust programs that embed them may be compiled at the same time.
 const COMPARE: &str = "\
 rm -rf \"$1\"
 cd web
