@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use self::{
-    call::{Call, DurabilitySpec, EditSpec, InputCommand},
+    call::{Call, EditSpec, InputCommand},
     stops::StopsSpec,
     targets::{TargetSpec, Targets},
 };
@@ -35,8 +35,8 @@ pub struct Case {
 }
 
 impl Case {
-    /// Returns whether a node of the case runs a graph itself. Such a node starts twice if its task is sent to another
-    /// process, which the number of calls in the answers shows.
+    /// Returns whether a node of the case runs a graph itself. If the task of such a node is sent to another process,
+    /// the node starts twice, so the answers contain an additional call.
     pub fn runs_graphs_in_nodes(&self) -> bool {
         // The operation may be in any graph and in any handler.
         format!("{:?}", self.graph).contains("Call {")

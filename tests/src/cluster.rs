@@ -115,7 +115,7 @@ impl<S: Scheduler + Clone + 'static> CaseCluster<S> {
         Ok(script::answers(case, &saver, Mode::Ordinary, &execution).await.values)
     }
 
-    /// Returns the number of runs so far.
+    /// Returns the numbers of runs so far, by how they were executed.
     pub fn counts(&self) -> &RunCounts {
         &self.counts
     }

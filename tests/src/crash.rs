@@ -19,13 +19,18 @@ pub mod worker;
 
 use std::{
     env,
+    sync::LazyLock,
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// Returns the seed for random choices. It is the value of the environment variable `GRAPH_SEED`, if set. Otherwise
-/// it is a fixed seed, or a new seed each time in nightly runs.
+/// Returns the seed for random choices in this process. It is the value of the environment variable `GRAPH_SEED`, if set.
+/// Otherwise it is a fixed seed, or the current time in nightly runs.
 pub fn seed() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.subsec_nanos());
-    let given = env::var("GRAPH_SEED").ok().and_then(|it| it.parse().ok());
-    given.unwrap_or(if test_support::is_nightly() { u64::from(now) } else { 0 })
+    // Stored, so that the seed that a failed test prints is the one that was used.
+    static SEED: LazyLock<u64> = LazyLock::new(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.subsec_nanos());
+        let given = env::var("GRAPH_SEED").ok().and_then(|it| it.parse().ok());
+        given.unwrap_or(if test_support::is_nightly() { u64::from(now) } else { 0 })
+    });
+    *SEED
 }

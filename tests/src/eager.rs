@@ -7,7 +7,7 @@
 //! - A node that declares the fields it reads sees only these fields, so the inputs of its tasks contain only these.
 //! - If a run ends while tasks of later steps are done, the next run uses their results and does not start them again.
 //!   The answers may then differ in which run started a task: in `calls`, in `custom`, and in whether `updates` and
-//!   `steps` show the task as replayed. This is accepted only if tasks ran ahead and a run ended before its graph.
+//!   `steps` show the task as replayed. This is accepted only if tasks ran ahead and a run ended before its graph did.
 
 use std::fmt;
 
@@ -26,7 +26,7 @@ use crate::{
 /// Seeds of the latencies with which each case runs.
 const LATENCIES: [u64; 3] = [1, 2, 3];
 
-/// The extent to which tasks ran ahead in a case whose answers are equal to the recorded ones.
+/// The extent to which tasks ran ahead of their steps in a case whose answers are equal to the recorded ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Equality {
     /// Tasks ran ahead.
@@ -59,14 +59,14 @@ impl fmt::Display for Equality {
             Self::RanAhead => "ran ahead",
             Self::RanAheadOfRun => "ran ahead, and a run ended before the steps of these tasks",
             Self::InOrder(reason) => match reason {
-                Reason::InvalidGraph => "in order: the graph is invalid",
-                Reason::Stops => "in order: the graph stops before or after nodes",
-                Reason::OneTask => "in order: no step has two tasks",
-                Reason::WholeInput => "in order: all nodes read their whole input",
+                Reason::InvalidGraph => "none ran ahead: the graph is invalid",
+                Reason::Stops => "none ran ahead: the graph stops before or after nodes",
+                Reason::OneTask => "none ran ahead: no step has two tasks",
+                Reason::WholeInput => "none ran ahead: all nodes read their whole input",
                 Reason::ConflictingWrites => {
-                    "in order: concurrent nodes write one field, so they cannot declare it"
+                    "none ran ahead: concurrent nodes write one field, so they cannot declare it"
                 }
-                Reason::NothingAhead => "in order: no task can start before its step",
+                Reason::NothingAhead => "none ran ahead: no task can start before its step",
             },
         })
     }
@@ -129,7 +129,7 @@ fn check_once(case: &Case, saver: SaverKind, latencies: u64) -> Result<Equality,
     }
 }
 
-/// Returns the case with the recorded inputs of tasks restricted to the fields that their nodes declare to read. Inputs
+/// Returns the case with the recorded inputs of tasks restricted to the fields that their nodes declare as read. Inputs
 /// that the engine has not restricted in this way are kept.
 fn with_declared_inputs(case: &Case, got: &[Value]) -> Case {
     let mut case = case.clone();

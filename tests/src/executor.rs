@@ -12,7 +12,7 @@ pub trait RunExecutor: fmt::Debug + Send + Sync {
     /// Executes a run to its end. Returns `None` if it cannot express the run; the engine then executes it.
     async fn execute(&self, run: CaseRun) -> Option<ExecutedRun>;
 
-    /// Called with the reason for which a run cannot be passed to [`execute`](Self::execute).
+    /// Records why a run cannot be passed to [`execute`](Self::execute).
     fn skip(&self, reason: &'static str);
 }
 

@@ -1,10 +1,10 @@
 //! Tests that span several crates: the conformance driver, property tests and end-to-end tests.
 //!
 //! The conformance driver reads cases (`fixtures/conformance/FORMAT.md`), runs each case on the engine, and reports
-//! where the engine's answers differ from LangGraph's; see [`run`] and [`compare()`]. The answers do not depend on
-//! the saver, so a case can be run with each [`SaverKind`]. They do not depend on running ahead either (see [`eager`]), nor,
-//! with the feature `cluster`, on running on a cluster (see the module `cluster`). The module [`agents`] does the same
-//! for agents.
+//! where the engine's answers differ from LangGraph's; see [`run`] and [`compare()`]. The answers do not depend on the
+//! saver, so a case can be run with each [`SaverKind`]. They do not depend on running ahead either (see [`eager`]),
+//! nor, with the feature `cluster`, on running on a cluster (see the module `cluster`). The module [`agents`] does the
+//! same for agents.
 
 #![allow(missing_docs, reason = "only the tests and programs of this workspace use this crate")]
 

@@ -77,8 +77,8 @@ impl Script {
         self.build_return(output)
     }
 
-    /// Lets other tasks run, a number of times that depends on the node and the step. The operations are not delayed, so
-    /// their order within a step does not change.
+    /// Lets other tasks run, a number of times that depends on the node and the step. The operations are not delayed,
+    /// so their order within a step does not change.
     async fn take_time(&self, cx: &Context) {
         let Some(latencies) = self.latencies else { return };
         let mut hasher = DefaultHasher::new();

@@ -29,7 +29,7 @@ impl TlsServer {
     ///
     /// Panics if the server does not start, or if `openssl` is not installed.
     pub fn start() -> Option<Self> {
-        // Reports a missing installation.
+        // Prints that the test is skipped if PostgreSQL is not installed.
         shared()?;
         let server = Server::start().expect("PostgreSQL is installed");
         let dir = server.dir().join("certificates");
@@ -41,8 +41,8 @@ impl TlsServer {
         Some(tls)
     }
 
-    /// Replaces the certificate of the server by a self-signed one for `localhost`, as PostgreSQL's documentation
-    /// creates it. Returns its path.
+    /// Replaces the certificate of the server with a self-signed one for `localhost`, created as PostgreSQL's
+    /// documentation describes. Returns the path of the new certificate.
     pub fn use_self_signed_certificate(&self) -> PathBuf {
         let names = "-subj /CN=localhost -addext subjectAltName=DNS:localhost";
         let files = "-keyout self-signed.key -out self-signed.crt";
@@ -50,7 +50,7 @@ impl TlsServer {
         self.use_certificate("self-signed")
     }
 
-    /// Replaces the certificate of the server by one of version 1 of X.509, which has no extensions.
+    /// Replaces the certificate of the server with an X.509 certificate of version 1, which has no extensions.
     pub fn use_version_1_certificate(&self) {
         let dir = self.certificates();
         let issuer = "-CA root.crt -CAkey root.key -CAcreateserial";

@@ -28,10 +28,10 @@ pub enum Execution {
     /// The engine runs them.
     #[default]
     Engine,
-    /// The engine runs them, and everything that a task receives and returns is serialised, as if the task ran in another
-    /// process.
+    /// The engine runs them, and everything that a task receives and returns is serialised, as if the task ran in
+    /// another process.
     RemoteTasks,
-    /// An executor runs those that it can express.
+    /// An executor executes the runs that it can express; the engine executes the others.
     Executor(Arc<dyn RunExecutor>),
 }
 
@@ -118,7 +118,7 @@ impl Session {
         let mut trace = Trace::default();
         let exit = self.exit(call, &mut trace).await;
         match &exit {
-            // The text of the failed task is not known.
+            // An executor does not report the error text of the failed task.
             Ok(()) | Err(CallError::Executor(_)) => {}
             Err(error) => counters.remember_code(error.text(), error.code()),
         }
@@ -333,7 +333,7 @@ async fn checkpoint(
 fn options(call: &Call) -> RunOptions {
     let mut options = RunOptions::new()
         .step_limit(u32::try_from(call.recursion_limit).unwrap_or(0))
-        .durability(call.durability.into())
+        .durability(call.durability)
         .stream_modes([
             StreamMode::Values,
             StreamMode::Updates,

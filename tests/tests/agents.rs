@@ -14,7 +14,7 @@ fn cases() -> Vec<AgentCase> {
 }
 
 #[test]
-fn recorded_agent_cases_are_equal() {
+fn agents_give_the_recorded_answers() {
     let differing = cases().into_iter().filter_map(|case| {
         let difference = match run(&case) {
             Ok(answers) => difference(&case, &answers),
@@ -27,7 +27,7 @@ fn recorded_agent_cases_are_equal() {
 }
 
 #[test]
-fn scripts_of_models_may_be_in_objects() {
+fn model_scripts_may_be_wrapped_in_objects() {
     let mut case =
         cases().into_iter().find(|it| it.id == "multi-swarm-parallel").expect("a recorded case");
     for model in case.models.values_mut() {

@@ -27,8 +27,8 @@ fn named_tests_exist() {
     }
 }
 
-/// Returns the tests that the last columns of tables name. A name is the path of a test or of a module with tests, or the
-/// name of a check of the conformance suite, such as `limits: disk`.
+/// Returns the tests that the last columns of tables name. A name is the path of a test or of a module with tests, or
+/// the name of a check of the conformance suite, such as `limits: disk`.
 fn named_tests<'a>(text: &'a str, header: &str) -> Vec<&'a str> {
     let mut names = Vec::new();
     let mut names_tests = false;
@@ -37,7 +37,7 @@ fn named_tests<'a>(text: &'a str, header: &str) -> Vec<&'a str> {
         // A table ends with the first line that is not a row.
         names_tests = line.starts_with('|') && (names_tests || last == header);
         if names_tests {
-            // Every second part is between backquotes.
+            // After splitting at backquotes, every second part is inline code.
             names.extend(
                 last.split('`').skip(1).step_by(2).filter(|it| is_path(it) || is_check(it)),
             );

@@ -29,7 +29,7 @@ async fn put(store: &dyn Store, user: &str, key: &str, text: &str) {
     store.put(&[user, "notes"], key, json!({ "text": text })).await.unwrap();
 }
 
-/// Returns the keys of Ann's notes. The closest to the question is the first.
+/// Returns the keys of Ann's notes, sorted by similarity to the question, most similar first.
 async fn search(store: &dyn Store) -> Vec<String> {
     let search = Search::under(&["ann"]).unwrap().query(QUESTION);
     let found = store.search(search).await.unwrap();

@@ -167,8 +167,8 @@ fn stopped_and_resumed_run_has_the_same_result() {
     check(64, &strategy, |(spec, mut disruptions, durability, delays)| {
         if spec.has_stateless_subgraph() || (durability == Durability::Exit && spec.has_subgraphs())
         {
-            // Part of such a graph starts over in each run, so a low limit on the steps of a run could prevent the
-            // graph from ever completing.
+            // With this durability or subgraph, a part of the graph starts over in each run, so a low limit on the
+            // steps of a run could prevent the graph from ever completing.
             disruptions.retain(|it| !matches!(it, Disruption::Limit(_)));
         }
         let expected = observe(&spec, &stored(Durability::Sync));

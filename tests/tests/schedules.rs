@@ -1,8 +1,8 @@
 //! Eager graphs under all kinds of schedules: nothing that a run stores or reports depends on the order in which tasks
 //! end.
 //!
-//! The tasks of these graphs wait at gates ([`gates`]), which a test opens in a chosen order, so the tests do not depend
-//! on time.
+//! The tasks of these graphs wait at gates ([`gates`]), which a test opens in a chosen order, so the tests do not
+//! depend on time.
 
 #[path = "schedules/choices.rs"]
 mod choices;

@@ -133,7 +133,7 @@ impl<'a> Env<'a> {
             None => ToolOutput::Command(self.command(spec)),
             Some(message) => match self.message(message) {
                 Message::Tool(message) => ToolOutput::Message(message),
-                other => panic!("a tool answers with {other:?}"),
+                other => panic!("the message of a tool must be a tool message, but is {other:?}"),
             },
         }
     }

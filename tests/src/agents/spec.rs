@@ -1,4 +1,4 @@
-//! Reads parts of the case files that describe agents and middleware alike: state fields and tools.
+//! Reads what the descriptions of agents and of middleware have in common: state fields and tools.
 
 use graph_agents::StateField;
 use graph_core::JsonFieldKind;

@@ -27,8 +27,8 @@ Usage: conformance [OPTIONS] FILE.jsonl...
 
 Run conformance cases on the engine and compare the answers with the recorded ones.
 
-  --eager         Build eager graphs, and print how many cases ran ahead
-  --min-ahead N   With --eager, fail if fewer than N cases ran ahead
+  --eager         Build eager graphs, and print in how many cases tasks ran ahead of their steps
+  --min-ahead N   With --eager, fail if tasks ran ahead in fewer than N cases
   --saver KIND    Store threads with this saver: memory, sqlite or postgres [default: memory]
   --remote-tasks  Serialise what tasks receive and return, as if they ran in another process
   --cluster       Run the cases on a cluster, with a new PostgreSQL server (feature `cluster`)
@@ -53,7 +53,7 @@ Run conformance cases on the engine and compare the answers with the recorded on
 struct Options {
     files: Vec<PathBuf>,
     eager: bool,
-    /// Minimum number of cases that run ahead.
+    /// Minimum number of cases in which tasks run ahead.
     min_ahead: usize,
     saver: SaverKind,
     execution: Execution,
@@ -155,7 +155,8 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Runs the selected cases. Returns whether all answers are equal to the recorded answers, and enough cases ran ahead.
+/// Runs the selected cases. Returns whether all answers are equal to the recorded ones, and tasks ran ahead in enough
+/// cases.
 fn report(options: &Options) -> Result<bool, Box<dyn Error>> {
     let runner = Runner::new(options)?;
     let (mut n_cases, mut n_equal) = (0, 0);
@@ -184,7 +185,10 @@ fn report(options: &Options) -> Result<bool, Box<dyn Error>> {
     }
     let n_ahead = equalities.get(&Equality::RanAhead).copied().unwrap_or_default();
     if n_ahead < options.min_ahead {
-        println!("only {n_ahead} cases ran ahead; at least {} must", options.min_ahead);
+        println!(
+            "tasks ran ahead in only {n_ahead} cases; at least {} are required",
+            options.min_ahead
+        );
     }
     Ok(n_cases == n_equal && n_ahead >= options.min_ahead)
 }

@@ -2,10 +2,9 @@
 //!
 //! `crash-worker --saver sqlite:PATH|URL --thread T --durability sync|async|exit --effects FILE --acks FILE [--plan
 //! live|before:N|after:N|drop:N] [--wait SECONDS]` runs the job on the thread to its end and prints the result.
-//! `crash-worker --saver .. --thread T --agents single|reviewed|swarm|supervisor|delegated --effects FILE --durability ..
-//! --acks FILE [--plan ..] [--wait SECONDS]` runs agents whose tools write to FILE.
-//! `crash-worker --saver .. --thread T --start RUN --durability .. --acks FILE [--plan ..] [--wait SECONDS]` starts a run
-//! with an id.
+//! `crash-worker --saver .. --thread T --agents single|reviewed|swarm|supervisor|delegated --effects FILE --durability
+//! .. --acks FILE [--plan ..] [--wait SECONDS]` runs agents whose tools write to FILE. `crash-worker --saver ..
+//! --thread T --start RUN --durability .. --acks FILE [--plan ..] [--wait SECONDS]` starts a run with an id.
 //! `crash-worker --saver .. --thread T --race leased|unleased|graph|run-id` reads commands from standard input.
 #![expect(clippy::print_stdout, reason = "prints the result to stdout")]
 

@@ -29,7 +29,7 @@ pub struct Call {
     pub state: bool,
     #[serde(default)]
     pub history: bool,
-    /// Counts the checkpoints of each namespace.
+    /// Whether to count the checkpoints of each namespace.
     #[serde(default)]
     pub namespaces: bool,
 
@@ -45,7 +45,7 @@ pub struct Call {
     pub recursion_limit: i64,
     /// Determines when the run stores checkpoints.
     #[serde(default)]
-    pub durability: DurabilitySpec,
+    pub durability: Durability,
     /// Nodes to stop before. They replace the nodes that were set at compile time.
     pub interrupt_before: Option<StopsSpec>,
     /// Nodes to stop after. They replace the nodes that were set at compile time.
@@ -83,26 +83,6 @@ pub struct EditSpec {
     pub values: Value,
     /// Node to which the update is attributed.
     pub as_node: Option<String>,
-}
-
-/// Determines when a run stores checkpoints.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DurabilitySpec {
-    Sync,
-    #[default]
-    Async,
-    Exit,
-}
-
-impl From<DurabilitySpec> for Durability {
-    fn from(durability: DurabilitySpec) -> Self {
-        match durability {
-            DurabilitySpec::Sync => Self::Sync,
-            DurabilitySpec::Async => Self::Async,
-            DurabilitySpec::Exit => Self::Exit,
-        }
-    }
 }
 
 /// Deserializes a field so that an explicit null differs from a missing key.

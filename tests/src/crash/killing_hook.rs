@@ -105,14 +105,8 @@ impl Shared {
         self.n_writes.fetch_add(n_points, Ordering::SeqCst) + 1
     }
 
-    fn kill_before(&self, nth: usize) {
-        if self.plan == CrashPlan::Before(nth) {
-            kill_self();
-        }
-    }
-
-    fn kill_after(&self, nth: usize) {
-        if self.plan == CrashPlan::After(nth) {
+    fn kill_at(&self, point: CrashPlan) {
+        if self.plan == point {
             kill_self();
         }
     }
@@ -160,9 +154,9 @@ struct LeaseRelease {
 impl Drop for LeaseRelease {
     fn drop(&mut self) {
         let nth = self.shared.count_points(1);
-        self.shared.kill_before(nth);
+        self.shared.kill_at(CrashPlan::Before(nth));
         drop(self.lease.take());
-        self.shared.kill_after(nth);
+        self.shared.kill_at(CrashPlan::After(nth));
     }
 }
 
@@ -193,9 +187,9 @@ impl WriteHook for KillingHook {
 
     async fn lease(&self, from: &dyn Checkpointer, thread: &str) -> Result<Lease, CheckpointError> {
         let nth = self.0.count_points(1);
-        self.0.kill_before(nth);
+        self.0.kill_at(CrashPlan::Before(nth));
         let lease = from.lease(thread).await?;
-        self.0.kill_after(nth);
+        self.0.kill_at(CrashPlan::After(nth));
         Ok(Lease::new(LeaseRelease { lease: Some(lease), shared: self.0.clone() }))
     }
 }

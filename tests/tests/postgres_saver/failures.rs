@@ -190,8 +190,8 @@ async fn damage_is_reported_with_the_field() {
     assert!(error.contains("of its chain is missing"), "{error}");
 }
 
-/// Isolation levels other than READ COMMITTED must be rejected, because their checks would use a snapshot that is
-/// older than the lock.
+/// Isolation levels other than READ COMMITTED must be rejected, because the saver's checks would then use a snapshot
+/// that is older than the lock.
 #[tokio::test]
 async fn other_isolation_levels_are_rejected() {
     let Some(server) = postgres::shared() else { return };

@@ -140,8 +140,8 @@ async fn concurrent_connections_create_the_tables_once() {
     assert_eq!(saver(&url).await.threads().await.unwrap().len(), 8);
 }
 
-/// If processes that start together executed the statements one after the other, the later ones would lock tables that the
-/// first one uses already.
+/// If processes that start together executed the statements one after the other, the later ones would lock tables that
+/// the first one uses already.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_connections_execute_the_statements_of_a_schema_once() {
     let Some(url) = postgres::fresh_database() else { return };

@@ -148,7 +148,7 @@ fn plan(spec: &Spec, schema: &JsonStateSchema, harness: &Harness) -> StateGraph<
             Some((persistence, inner)) => {
                 let inner = plan(inner, &fields(INNER_FIELDS.into_iter()), harness).compile();
                 let inner = inner.expect("a generated graph is valid");
-                let node_of = json_subgraph(NAMES[index], &inner, (*persistence).into());
+                let node_of = json_subgraph(NAMES[index], &inner, *persistence);
                 match node.defer {
                     true => graph.node(node_of.defer()),
                     false => graph.node(node_of),

@@ -93,8 +93,8 @@ impl Setup<'_> {
         run.finish().await
     }
 
-    /// Runs the graph with a saver that fails from the given write on, and then again with a working one. Returns `None`
-    /// if the graph needs fewer writes.
+    /// Runs the graph with a saver that fails from the given write on, and then again with a working one. Returns
+    /// `None` if the graph needs fewer writes.
     pub(crate) async fn drive_with_crash(&self, write: usize) -> Option<Seen> {
         let log = Log::default();
         let memory: Arc<dyn Checkpointer> = Arc::new(MemorySaver::new());
@@ -157,7 +157,8 @@ impl Setup<'_> {
 }
 
 impl Seen {
-    /// Returns the last outcome and the state after each step, without the numbers of runs and retried tasks.
+    /// Returns the last outcome, and the history without the tasks of its checkpoints. A crash changes the rest,
+    /// because it adds outcomes and retries tasks.
     pub(crate) fn result(&self) -> (Option<&String>, Vec<String>) {
         let states =
             self.history.iter().map(|it| it.split(" tasks ").next().unwrap_or(it).to_owned());

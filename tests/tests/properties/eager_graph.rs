@@ -1,7 +1,7 @@
 //! Builds a random graph and executes its nodes.
 //!
-//! A node writes a hash of everything that it sees, so a task that sees a wrong value changes the result. The latency of
-//! a task is the number of times that it yields, which depends on a seed.
+//! A node writes a hash of everything that it sees, so a task that sees a wrong value changes the result. The latency
+//! of a task is the number of times that it yields, which depends on a seed.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},

@@ -5,8 +5,8 @@ use fastrand::Rng;
 /// Names of nodes. The order of the names differs from the order of the nodes.
 pub(crate) const NAMES: [&str; 10] = ["d", "a", "g", "b", "h", "c", "f", "e", "j", "i"];
 
-/// Fields of the state. `one` and `token` accept one write per step, `mark` is cleared by a step that does not write it, and
-/// `token` is not stored.
+/// Fields of the state. `one` and `token` accept one write per step, `mark` is cleared by a step that does not write
+/// it, and `token` is not stored.
 pub(crate) const FIELDS: [&str; 7] = ["list", "sum", "map", "one", "text", "mark", "token"];
 
 /// The description of a graph.

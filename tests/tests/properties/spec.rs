@@ -74,25 +74,7 @@ pub(crate) struct Node {
     pub(crate) interrupts: usize,
     /// Whether the node writes a string to a numeric field.
     pub(crate) bad: bool,
-    pub(crate) inner: Option<(SubgraphPersistence, Box<Spec>)>,
-}
-
-/// Determines what a subgraph persists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SubgraphPersistence {
-    Visit,
-    Thread,
-    Nothing,
-}
-
-impl From<SubgraphPersistence> for Persistence {
-    fn from(persistence: SubgraphPersistence) -> Self {
-        match persistence {
-            SubgraphPersistence::Visit => Self::Invocation,
-            SubgraphPersistence::Thread => Self::Thread,
-            SubgraphPersistence::Nothing => Self::None,
-        }
-    }
+    pub(crate) inner: Option<(Persistence, Box<Spec>)>,
 }
 
 /// A condition that is true if the tick count divided by `modulus` has the remainder `remainder`.
@@ -153,16 +135,16 @@ pub(crate) fn specs(profile: Profile) -> BoxedStrategy<Spec> {
     let inner = graphs(profile, 2..=3, node(profile).boxed());
     let persistence = match profile.stateful_subgraphs {
         true => {
-            prop_oneof![4 => Just(SubgraphPersistence::Visit), 2 => Just(SubgraphPersistence::Thread), 1 => Just(SubgraphPersistence::Nothing)]
+            prop_oneof![4 => Just(Persistence::Invocation), 2 => Just(Persistence::Thread), 1 => Just(Persistence::None)]
                 .boxed()
         }
-        false => prop_oneof![3 => Just(SubgraphPersistence::Visit), 1 => Just(SubgraphPersistence::Nothing)].boxed(),
+        false => prop_oneof![3 => Just(Persistence::Invocation), 1 => Just(Persistence::None)].boxed(),
     };
     let nodes =
         (node(profile), option::weighted(0.12, (persistence, inner))).prop_map(|(node, inner)| {
             match inner {
                 Some((persistence, mut inner)) => {
-                    if persistence == SubgraphPersistence::Nothing {
+                    if persistence == Persistence::None {
                         // A stateless subgraph starts over after every answer, so it would never get past two
                         // consecutive interrupts.
                         inner.remove_interrupts();
@@ -367,13 +349,13 @@ impl Spec {
 
     /// Returns whether the graph contains a subgraph that starts over in every run.
     pub(crate) fn has_stateless_subgraph(&self) -> bool {
-        self.nodes.iter().any(|it| matches!(it.inner, Some((SubgraphPersistence::Nothing, _))))
+        self.nodes.iter().any(|it| matches!(it.inner, Some((Persistence::None, _))))
     }
 }
 
 impl Node {
     fn has_stateful_subgraph(&self) -> bool {
-        matches!(self.inner, Some((SubgraphPersistence::Thread, _)))
+        matches!(self.inner, Some((Persistence::Thread, _)))
     }
 }
 

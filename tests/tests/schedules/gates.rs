@@ -29,12 +29,12 @@ impl Gates {
     pub(crate) async fn pass(&self, task: String) {
         let (open, opened) = oneshot::channel();
         self.lock().waiting.insert(task, open);
-        // The sender is dropped only if the run is.
+        // The sender is dropped only if the run is dropped.
         let _ = opened.await;
     }
 
-    /// Runs a future, and opens the gate of a waiting task whenever all tasks wait. `choose` returns the index of the task
-    /// among the names of the waiting ones, or `None` to abort the future.
+    /// Runs a future, and opens the gate of a waiting task whenever all tasks wait. `choose` returns the index of the
+    /// task among the names of the waiting ones, or `None` to abort the future.
     pub(crate) async fn drive<T>(
         &self,
         run: impl Future<Output = T>,

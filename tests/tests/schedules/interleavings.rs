@@ -1,12 +1,12 @@
 //! Explores everything that can happen to a graph with two branches, an interrupt and a join: all orders in which its
 //! tasks can end, with a crash at every write, and all orders again after each crash.
 //!
-//! This is an exhaustive check of the engine itself, not of a model of it. The branch `a1`, `ask` contains the interrupt,
-//! the branch `b1`, `b2`, `b3` does not, and `join` joins them. Whenever all tasks of a run wait at their gates, one of
-//! them is chosen to end. Before each write to the checkpointer, the process may die: the write is lost, and so is
-//! everything that is not stored. Then a new process resumes the thread. Each path contains at most one crash, or two if
-//! `GRAPH_NIGHTLY=1` is set. The test prints the number of paths, and the number of different stored states from which a
-//! process started or resumed the thread.
+//! This is an exhaustive check of the engine itself, not of a model of it. The branch `a1`, `ask` contains the
+//! interrupt, the branch `b1`, `b2`, `b3` does not, and `join` joins them. Whenever all tasks of a run wait at their
+//! gates, one of them is chosen to end. Before each write to the checkpointer, the process may die: the write is lost,
+//! and so is everything that is not stored. Then a new process resumes the thread. Each path contains at most one
+//! crash, or two if `GRAPH_NIGHTLY=1` is set. The test prints the number of paths, and the number of different stored
+//! states from which a process started or resumed the thread.
 //!
 //! On each path,
 //!

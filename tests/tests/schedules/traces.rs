@@ -152,7 +152,7 @@ async fn trace(graph: &CompiledGraph<Trip, Gates>, schedule: u64) -> (String, Ve
     (trace.expect("the run is not aborted"), gates.passed())
 }
 
-/// Returns the step of a task, with which its name ends.
+/// Returns the step of a task, which is the last word of its name.
 fn step(task: &str) -> i64 {
     let step = task.rsplit(' ').next().and_then(|it| it.parse().ok());
     step.expect("the name of a task ends with its step")
