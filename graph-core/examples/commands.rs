@@ -1,4 +1,4 @@
-//! Commands: a node updates the state and chooses the next node in one return value.
+//! Commands: a node updates the state and chooses the next node with one return value.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use graph_core::{Command, END, Route, START, State, StateGraph};

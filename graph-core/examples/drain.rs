@@ -1,4 +1,4 @@
-//! Run control: a run is drained at the end of its step, as in a shutdown, and continued afterwards.
+//! Run control: a drained run stops at the end of its step, as in a shutdown, and is continued afterwards.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use graph_core::{

@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .edge(START, quick)
         .edge(START, slow)
         .edge(slow, slower)
-        // Runs once, after both; with two plain edges it would run twice.
+        // `collect` runs once, after both sources. With two plain edges, it would run twice.
         .join((quick, slower), collect)
         // Scheduled in the second step, but deferred until nothing else is left.
         .edge(quick, report)

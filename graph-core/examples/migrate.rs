@@ -1,4 +1,5 @@
-//! Migrations: a thread that an old version of the program stored is loaded by a new version with other fields.
+//! Migrations: a new version of a program, whose state has different fields, loads a thread that the old version
+//! stored.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use graph_core::{MemorySaver, Migrations, START, State, StateGraph};

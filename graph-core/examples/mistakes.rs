@@ -62,7 +62,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let silent = StateGraph::<Chat>::new().node(confirm).edge(START, confirm).compile()?;
     show(silent.invoke(ann(), ()).await);
 
-    // A thread receives a whole state twice, or should stop before a node that does not exist.
+    // A thread gets a whole state twice; a static stop is set at a node that does not exist.
     let thread = greeter().checkpointer(MemorySaver::new()).compile()?.thread("ann", ());
     thread.invoke(ann()).await?;
     show(thread.run(ann()).await);

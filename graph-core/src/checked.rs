@@ -1,9 +1,8 @@
 //! Types that generated code checks once. Not part of the public API.
 //!
-//! Generated code uses a type of the user's code in many places. If the type lacks a trait, the compiler would report
-//! each of these places, and each use of the generated code. `<Checked<{ check::<T>() }> as Then<T>>::Type` is `T`, but
-//! if the constant does not compile, the compiler reports only the constant and no further error about the resulting
-//! type.
+//! Generated code uses a user-defined type in many places. If the type lacks a trait, the compiler would report an
+//! error at each of these places and at each use of the generated code. `<Checked<{ check::<T>() }> as Then<T>>::Type`
+//! is `T`, but if the constant does not compile, the compiler reports only the error in the constant.
 
 use crate::state::reduce::CustomReducer;
 

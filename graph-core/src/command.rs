@@ -60,8 +60,8 @@ pub struct Command<S: State, R = NoRoute, P = NoRoute> {
     parent_route: PhantomData<fn(P)>,
 }
 
-// The route need not implement `Route` here: the node that returns the command requires it. A bound on both would report
-// the same mistake twice.
+// The route need not implement `Route` here: the node that returns the command requires it. A bound on both would
+// report the same mistake twice.
 impl<S: State, R, P> Command<S, R, P> {
     /// Creates a command that goes to the route's targets without updating the state.
     pub fn goto(route: R) -> Self {

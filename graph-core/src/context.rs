@@ -85,11 +85,11 @@ impl<C: Send + Sync + 'static> Context<C> {
         Self { task, deps: PhantomData }
     }
 
-    /// Returns the context of the node that is running. Returns `None` outside a node, and if the run has dependencies of
-    /// another type.
+    /// Returns the context of the node that is running. Returns `None` outside a node, and if the run has dependencies
+    /// of another type.
     ///
-    /// Code that a node calls can use the context without taking it as a parameter. The context follows the node's future,
-    /// but not tasks that the node spawns; pass them a clone of the context.
+    /// Code that a node calls can use the context without taking it as a parameter. The context follows the node's
+    /// future, but not tasks that the node spawns; pass them a clone of the context.
     ///
     /// ```
     /// use graph_core::{Context, START, State, StateGraph};
@@ -243,9 +243,9 @@ impl<C: ?Sized> Context<C> {
 
     /// Waits until all checkpoints that the run has created so far are stored.
     ///
-    /// With [`Durability::Async`](crate::Durability::Async), checkpoints are stored while the next step runs. A node that
-    /// makes an expensive call can wait for them first, so that the call belongs to the same task if the run is continued
-    /// after a crash. With other durabilities, and without a checkpointer, there is nothing to wait for.
+    /// With [`Durability::Async`](crate::Durability::Async), checkpoints are stored while the next step runs. A node
+    /// that makes an expensive call can wait for them first, so that the call belongs to the same task if the run is
+    /// continued after a crash. With other durabilities, and without a checkpointer, there is nothing to wait for.
     pub async fn flush_checkpoints(&self) -> Result<(), NodeError> {
         match &self.task.scope.writer {
             Some(writer) => Ok(writer.flush().await?),
@@ -267,8 +267,9 @@ impl<C: ?Sized> Context<C> {
         self.interrupt_checked(value, Ok)
     }
 
-    /// Like [`interrupt`](Self::interrupt), and checks the resume value. If `check` returns an error, the node must
-    /// propagate it. The value is then discarded, so that the run can be resumed with another one.
+    /// Interrupts the run like [`interrupt`](Self::interrupt), and checks the resume value with `check`. If `check`
+    /// returns an error, the node must propagate the error. The value is then discarded, so that the run can be resumed
+    /// with another value.
     ///
     /// ```
     /// # use graph_core::{Context, NodeError};

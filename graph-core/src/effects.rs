@@ -85,7 +85,7 @@ pub trait RemoteInterceptor: Send + Sync + fmt::Debug {
 /// [`CompiledGraph::run_remote_task`](crate::CompiledGraph::run_remote_task).
 #[async_trait]
 pub trait EffectRecorder: Send + Sync + fmt::Debug {
-    /// Stores the result of a call, which the node receives afterwards. `key` contains the name and the key of the call.
+    /// Stores the result of a call before the node receives it. `key` contains the name and the key of the call.
     async fn record_effect(&self, key: &str, result: &Value) -> Result<(), NodeError>;
 }
 

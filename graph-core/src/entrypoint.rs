@@ -4,7 +4,7 @@
 use std::{fmt, future::Future, marker::PhantomData, sync::Arc};
 
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{
     cache::Cache,
@@ -139,10 +139,7 @@ where
                     decode(&read, INPUT)?.ok_or("the entrypoint was run without an input")?;
                 let returned = function(input, decode(&read, SAVED)?, cx).await?;
                 let (value, save) = returned.into_final().map_err(NodeError::terminal)?;
-                let mut update = Map::new();
-                update.insert(OUTPUT.to_owned(), value);
-                update.insert(SAVED.to_owned(), save);
-                Ok(Value::Object(update))
+                Ok(Value::from_iter([(OUTPUT, value), (SAVED, save)]))
             }
         };
         let graph = schema.graph_with::<C>().name(&name).node(json_node(NODE, body));
@@ -353,9 +350,7 @@ fn encode_input<I: Serialize>(
     input: I,
 ) -> Result<Input<JsonState>, RunError> {
     let value = serde_json::to_value(input).map_err(|error| FieldError::encode(INPUT, &error))?;
-    let mut object = Map::new();
-    object.insert(INPUT.to_owned(), value);
-    Ok(schema.input(Value::Object(object))?)
+    Ok(schema.input(Value::from_iter([(INPUT, value)]))?)
 }
 
 fn decode_output<O: DeserializeOwned>(state: &JsonState) -> Result<O, RunError> {

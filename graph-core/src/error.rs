@@ -160,7 +160,7 @@ impl<T, E: Into<BoxError>> Terminal<T> for Result<T, E> {
 
 /// The error returned when a run fails.
 ///
-/// `Debug` prints the message and its causes, like `Display`, so a `main` that returns the error explains it.
+/// `Debug` prints the message and its causes, one per line, so a `main` that returns the error explains it.
 #[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -462,7 +462,8 @@ pub struct IgnoredInterruptError;
 
 crate::readable_debug!(IgnoredInterruptError);
 
-/// The error returned when a node of an [eager](crate::StateGraph::eager) graph does something that it does not declare.
+/// The error returned when a node of an [eager](crate::StateGraph::eager) graph does something that it does not
+/// declare.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UndeclaredError {
@@ -474,9 +475,9 @@ pub enum UndeclaredError {
         /// Name of the field.
         field: String,
     },
-    /// The node led to a node that is not among its declared targets.
+    /// The node routed to a node that is not among its declared targets.
     #[error(
-        "it led to `{to}`, which it does not declare; add `{to}` to the targets of the node or its branch"
+        "it routed to `{to}`, which it does not declare; add `{to}` to the targets of the node or its branch"
     )]
     Target {
         /// Name of the target node.

@@ -14,8 +14,8 @@ pub struct Interrupt {
     pub namespace: String,
 }
 
-/// A type into which [`Context::interrupt`](crate::Context::interrupt) converts the value with which the run is resumed.
-/// Implemented for all types that serde can deserialise.
+/// A type into which [`Context::interrupt`](crate::Context::interrupt) converts the value with which the run is
+/// resumed. Implemented for all types that serde can deserialise.
 #[diagnostic::on_unimplemented(
     message = "a run cannot be resumed with a value of type `{Self}`",
     label = "the type of the resume value is `{Self}`",

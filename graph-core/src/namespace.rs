@@ -69,8 +69,8 @@ pub(crate) fn nested_namespace(outer: &str, inner: &str) -> String {
     if outer.is_empty() { inner.to_owned() } else { format!("{outer}|{inner}") }
 }
 
-/// Returns whether `namespace` belongs to the subgraph with namespace `own`: it is the namespace of the subgraph itself,
-/// or that of a graph inside it.
+/// Returns whether `namespace` belongs to the subgraph with namespace `own`: it is the namespace of the subgraph
+/// itself, or that of a graph inside it.
 pub(crate) fn belongs_to(namespace: &str, own: &str) -> bool {
     let is_inside = |outer: &str| {
         let inner = namespace.strip_prefix(outer).and_then(|it| it.strip_prefix('|'));
@@ -86,8 +86,8 @@ pub(crate) fn is_number(part: &str) -> bool {
     !part.is_empty() && !part.starts_with('0') && part.bytes().all(|it| it.is_ascii_digit())
 }
 
-/// Returns the number of a subgraph, with its separator, or an empty string for the first subgraph that a task runs, whose
-/// namespace is `first`. Returns `None` if another task runs the subgraph.
+/// Returns the number of a subgraph with its separator, or an empty string for the first subgraph of a task. `first` is
+/// the namespace of that first subgraph. Returns `None` if another task runs the subgraph.
 pub(crate) fn number_of<'a>(namespace: &'a str, first: &str) -> Option<&'a str> {
     let number = namespace.strip_prefix(first)?;
     (number.is_empty() || number.strip_prefix('|').is_some_and(is_number)).then_some(number)

@@ -118,8 +118,8 @@ impl fmt::Debug for RetryPolicy {
     }
 }
 
-/// How long the result of a node or a journaled call is cached for equal inputs. [`MemoryCache`](crate::MemoryCache)
-/// shows a whole program.
+/// How long the result of a node or a journaled call is cached for equal inputs. See
+/// [`MemoryCache`](crate::MemoryCache) for an example.
 ///
 /// ```
 /// use std::time::Duration;

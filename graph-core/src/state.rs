@@ -163,7 +163,8 @@ pub mod derive {
         (json.0 != json.1).then(|| Write { value: after.clone(), overwrite: false })
     }
 
-    /// Returns the write that turns the field's value before a step into the one after it, or `None` if they are equal.
+    /// Returns the write that turns the field's value before a step into its value after the step, or `None` if they
+    /// are equal.
     ///
     /// `json` contains both values as JSON. `difference` calls the field's reducer; if it returns `None`, the write
     /// overwrites the field.

@@ -133,7 +133,8 @@ pub enum EventKind {
         /// Ids of the tasks that run next, in the order of `next`.
         #[serde(default)]
         next_tasks: Vec<TaskId>,
-        /// Namespaces of the subgraphs that these tasks run, in the order of `next`. `None` if the node is not a subgraph.
+        /// Namespaces of the subgraphs that these tasks run, in the order of `next`. `None` if the node is not a
+        /// subgraph.
         #[serde(default)]
         next_subgraphs: Vec<Option<String>>,
     },

@@ -1,6 +1,9 @@
 //! Errors of checkpointers.
 
-use std::fmt::{self, Display};
+use std::{
+    fmt::{self, Display},
+    sync::Arc,
+};
 
 use crate::{
     checkpoint::{id::CheckpointId, stored::CheckpointKey},
@@ -79,7 +82,7 @@ pub enum CheckpointError {
     },
     /// The storage failed.
     #[error("the checkpoint storage failed: {0}")]
-    Storage(std::sync::Arc<dyn std::error::Error + Send + Sync>),
+    Storage(Arc<dyn std::error::Error + Send + Sync>),
 }
 
 impl fmt::Debug for CheckpointError {
@@ -97,5 +100,10 @@ impl CheckpointError {
     /// Creates the error for a checkpoint whose data is invalid.
     pub(crate) fn corrupt(key: &CheckpointKey, problem: impl Display) -> Self {
         Self::Corrupt { thread: key.thread.clone(), id: key.id, problem: problem.to_string() }
+    }
+
+    /// Creates the error for a write that cannot be stored.
+    pub(crate) fn storage(problem: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::Storage(Arc::from(problem.into()))
     }
 }

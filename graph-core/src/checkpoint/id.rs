@@ -4,7 +4,7 @@ use std::{
     fmt,
     hash::{BuildHasher, RandomState},
     str::FromStr,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -14,6 +14,8 @@ use serde::{
 };
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::sync::lock;
+
 /// The id of a checkpoint. Later checkpoints have greater ids.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CheckpointId(u128);
@@ -21,7 +23,7 @@ pub struct CheckpointId(u128);
 impl CheckpointId {
     /// Creates an id greater than all ids that this process has created so far.
     pub fn next() -> Self {
-        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&LAST);
         // An id consists of a time in milliseconds, counter bits and random bits. The random bits avoid collisions with
         // ids from other processes.
         *last = with_random_low_bits(now_millis() << 80).max(following(*last));
@@ -36,7 +38,7 @@ impl CheckpointId {
 
     /// Makes all ids that this process creates from now on greater than `id`, which another process created.
     pub(crate) fn advance_past(id: Self) {
-        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&LAST);
         *last = id.0.max(*last);
     }
 

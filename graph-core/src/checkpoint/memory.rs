@@ -2,9 +2,9 @@
 
 use std::{
     cmp::Ordering,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     convert::Infallible,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
 use async_trait::async_trait;
@@ -20,6 +20,7 @@ use crate::{
         stored::{Checkpoint, CheckpointKey, CheckpointWrite, Header, NewCheckpoint},
     },
     state::change::Change,
+    sync::lock,
 };
 
 /// Stores checkpoints in memory. Clones share the same threads.
@@ -59,7 +60,7 @@ impl MemorySaver {
     }
 
     fn lock(&self) -> MutexGuard<'_, Threads> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.threads)
     }
 }
 
@@ -114,20 +115,19 @@ impl Threads {
             let order = stored.len();
             let slot = (record.task, record.event.slot());
             match stored.entry(slot) {
-                std::collections::btree_map::Entry::Vacant(entry) => {
+                Entry::Vacant(entry) => {
                     entry.insert((order, record));
                 }
-                std::collections::btree_map::Entry::Occupied(mut entry) => {
-                    if !record.event.keeps_first() {
-                        entry.get_mut().1 = record;
-                    }
-                }
+                Entry::Occupied(_) if record.event.keeps_first() => {}
+                Entry::Occupied(mut entry) => entry.get_mut().1 = record,
             }
         }
     }
-}
 
-impl Threads {
+    fn namespace(&self, thread: &str, namespace: &str) -> Option<&Namespace> {
+        self.threads.get(thread)?.get(namespace)
+    }
+
     /// Returns whether the thread exists, that is, has a checkpoint. A rejected checkpoint does not create a thread,
     /// and neither does a record without a checkpoint.
     fn exists(&self, thread: &str) -> bool {
@@ -263,8 +263,7 @@ struct LeaseGuard {
 
 impl Drop for LeaseGuard {
     fn drop(&mut self) {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        threads.leased.remove(&self.thread);
+        lock(&self.threads).leased.remove(&self.thread);
     }
 }
 
@@ -290,8 +289,7 @@ impl Checkpointer for MemorySaver {
 
     async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
         let threads = self.lock();
-        let namespace = threads.threads.get(&at.thread).and_then(|it| it.get(&at.namespace));
-        let Some(namespace) = namespace else { return Ok(None) };
+        let Some(namespace) = threads.namespace(&at.thread, &at.namespace) else { return Ok(None) };
         match at.id.or_else(|| namespace.head()) {
             Some(id) => namespace.read(&at.thread, &at.namespace, id),
             None => Ok(None),
@@ -300,7 +298,7 @@ impl Checkpointer for MemorySaver {
 
     async fn list(&self, query: &HistoryQuery) -> Result<Vec<Checkpoint>, CheckpointError> {
         let threads = self.lock();
-        let namespace = threads.threads.get(&query.thread).and_then(|it| it.get(&query.namespace));
+        let namespace = threads.namespace(&query.thread, &query.namespace);
         let Some(namespace) = namespace else { return Ok(Vec::new()) };
         let matching = namespace.checkpoints.iter().rev();
         let matching = matching.filter(|(id, stored)| query.matches(**id, &stored.header));
@@ -312,11 +310,7 @@ impl Checkpointer for MemorySaver {
 
     async fn threads(&self) -> Result<Vec<String>, CheckpointError> {
         let threads = self.lock();
-        let with_checkpoints = threads
-            .threads
-            .iter()
-            .filter(|(_, namespaces)| namespaces.values().any(|it| !it.checkpoints.is_empty()));
-        Ok(with_checkpoints.map(|(thread, _)| thread.clone()).collect())
+        Ok(threads.threads.keys().filter(|it| threads.exists(it)).cloned().collect())
     }
 
     async fn namespaces(&self, thread: &str) -> Result<Vec<(String, usize)>, CheckpointError> {

@@ -111,8 +111,8 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
     /// lease was ended.
     ///
     /// Call this method only if the other process has lost the right to run the thread, for example because another
-    /// process has claimed its run. The other process may be suspended or disconnected. Once the thread is leased again,
-    /// writes of the other process are rejected.
+    /// process has claimed its run. The other process may be suspended or disconnected. Once the thread is leased
+    /// again, writes of the other process are rejected.
     ///
     /// Does nothing by default, for storages that a single process uses.
     async fn evict_lease_holder(&self, thread: &str) -> Result<bool, CheckpointError> {
@@ -120,8 +120,8 @@ pub trait Checkpointer: Send + Sync + fmt::Debug {
         Ok(false)
     }
 
-    /// Stores writes of one run, in order. A storage that can commit several writes at once should do so, because a step
-    /// then costs one commit. If this method fails, a prefix of the writes may have been stored.
+    /// Stores writes of one run, in order. A storage that can commit several writes at once should do so, because a
+    /// step then costs one commit. If this method fails, a prefix of the writes may have been stored.
     ///
     /// [`put`](Self::put) and [`record`](Self::record) describe the two kinds of writes.
     async fn write(&self, writes: Vec<CheckpointWrite>) -> Result<(), CheckpointError>;

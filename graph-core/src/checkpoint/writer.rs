@@ -22,8 +22,6 @@ use crate::{
     sync::lock,
 };
 
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
 /// Determines when a run's checkpoints are stored.
 ///
 /// ```
@@ -166,9 +164,7 @@ impl CheckpointWriter {
     /// panics.
     fn closed_error(&self) -> CheckpointError {
         let problem = "cannot store data because the run has ended or the checkpointer panicked";
-        self.check()
-            .err()
-            .unwrap_or_else(|| CheckpointError::Storage(Arc::from(BoxError::from(problem))))
+        self.check().err().unwrap_or_else(|| CheckpointError::storage(problem))
     }
 
     fn check(&self) -> Result<(), CheckpointError> {
@@ -207,7 +203,8 @@ impl Closer {
                 let _ = closed.await;
             }
         }
-        // Cleared only now: if the caller is dropped while it waits, the lease is still held, and `drop` must record that.
+        // Cleared only now: if the caller is dropped while it waits, the lease is still held, and `drop` must record
+        // that.
         self.queue = None;
     }
 }
@@ -339,8 +336,8 @@ async fn run_queue(
             }
         };
         if n_ops == 0 {
-            // The fields of the lease are dropped in order: first the lease, then the channel whose closing reports
-            // that the lease was released.
+            // The fields of `held` are dropped in order: first the lease, then the channel whose closing reports the
+            // release.
             drop(held);
             return;
         }

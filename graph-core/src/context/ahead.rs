@@ -51,7 +51,7 @@ pub(crate) struct AheadContext {
     waiting: Arc<watch::Sender<usize>>,
 }
 
-/// The calls of one task that wait for the step of the task.
+/// Counts and times the calls of one task that wait for the task's step.
 #[derive(Default)]
 struct WaitingCalls {
     count: usize,
@@ -114,8 +114,8 @@ impl AheadContext {
         }
     }
 
-    /// Waits until the step of the task is the current step. Returns `None` if it already is. Otherwise, the task counts
-    /// as waiting until the returned value is dropped.
+    /// Waits until the step of the task is the current step. Returns `None` if it already is. Otherwise, the task
+    /// counts as waiting until the returned value is dropped.
     pub(super) async fn wait_for_step(&self) -> Option<WaitingCall<'_>> {
         let mut reached = self.reached.subscribe();
         if *reached.borrow_and_update() {
@@ -127,7 +127,7 @@ impl AheadContext {
         Some(waiting)
     }
 
-    /// Waits until no call of the task waits for its step, and returns the total time that the task has waited.
+    /// Waits until no call of the task is waiting for the task's step. Returns the total time that the task has waited.
     pub(super) async fn time_waited(&self) -> Duration {
         let mut calls = self.calls.subscribe();
         let ended = calls.wait_for(|it| it.count == 0).await;

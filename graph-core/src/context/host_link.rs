@@ -29,7 +29,7 @@ impl HostLink {
         self.recorder.record_effect(key, result).await
     }
 
-    /// Returns the error that ends the task here. The process of the run then executes the task itself.
+    /// Returns the error that ends the task in this process. The process of the run then executes the task itself.
     pub(crate) fn leave_to_host(&self, node: &str) -> NodeError {
         self.needs_host.store(true, Ordering::Relaxed);
         NodeError::terminal(format!(

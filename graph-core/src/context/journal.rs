@@ -18,8 +18,8 @@ impl<C: ?Sized> Context<C> {
     /// Makes an external call and journals its result. If the node runs again after a crash, a retry or an interrupt,
     /// returns the journaled result without polling `call`.
     ///
-    /// Together, `name` and `key` identify the call. Calls with equal name and key are matched by the order in which they
-    /// are created, so calls that are always created in the same order can have `()` as key, even if they run
+    /// Together, `name` and `key` identify the call. Calls with equal name and key are matched by the order in which
+    /// they are created, so calls that are always created in the same order can have `()` as key, even if they run
     /// concurrently. A call that fails or is dropped does not count: the next equal call takes its place.
     ///
     /// The result is stored before it is returned; errors are not stored. With
@@ -51,8 +51,8 @@ impl<C: ?Sized> Context<C> {
     /// Makes an external call like [`task`](Self::task), with retries, a timeout and a cache.
     ///
     /// Calls share a cached result if they have the same name, the same key and the same function, as in LangGraph. So
-    /// all graphs that use a cache and call `page` below share the result for a URL, but a call named `fetch` in another
-    /// function does not use it.
+    /// all graphs that use a cache and call `page` below share the result for a URL, but a call named `fetch` in
+    /// another function does not use it.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -48,18 +48,18 @@ impl ResumeValues {
         lock(&self.single).is_some()
     }
 
-    /// Returns the value for an interrupt, if there is one.
+    /// Returns the value for an interrupt, if there is one. The single value is returned only once.
     pub(super) fn take(&self, interrupt: &str) -> Option<Value> {
         self.by_id.get(interrupt).cloned().or_else(|| lock(&self.single).take())
     }
 
-    /// Returns the value that was given for the id of an interrupt, if there is one.
+    /// Returns the value that was given for an interrupt by its id, if there is one.
     pub(super) fn get(&self, interrupt: &str) -> Option<Value> {
         self.by_id.get(interrupt).cloned()
     }
 
-    /// Drops the single value if no interrupt took it in the run's first step, or if an interrupt in another process
-    /// took it.
+    /// Drops the single value. Called at the end of the run's first step, and after an interrupt in another process has
+    /// taken the value.
     pub(crate) fn drop_single(&self) {
         lock(&self.single).take();
     }
@@ -77,12 +77,12 @@ pub(crate) struct InnerResumeValues {
 /// Data for time travel. Present only in a run that continues from an older checkpoint.
 ///
 /// When the run enters a subgraph for the first time, the subgraph starts from its newest checkpoint older than
-/// `bound`. The bound is the checkpoint of the innermost enclosing graph that continues from an addressed checkpoint, or
-/// the parent of that checkpoint if it was created by an edit.
+/// `bound`. The bound is the checkpoint of the innermost enclosing graph that continues from an addressed checkpoint,
+/// or the parent of that checkpoint if it was created by an edit.
 #[derive(Debug)]
 pub(crate) struct Replay {
     bound: CheckpointId,
-    /// The subgraphs that the run has entered. All graphs of the run share them.
+    /// The subgraphs that the run has entered. All graphs of the run share this set.
     visited: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -91,7 +91,8 @@ impl Replay {
         Self { bound, visited: Arc::new(Mutex::new(visited)) }
     }
 
-    /// Returns the data with another bound, for the graphs inside a subgraph that continues from an addressed checkpoint.
+    /// Returns the data with another bound, for the graphs inside a subgraph that continues from an addressed
+    /// checkpoint.
     pub(crate) fn with_bound(&self, bound: CheckpointId) -> Self {
         Self { bound, visited: self.visited.clone() }
     }

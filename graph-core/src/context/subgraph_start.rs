@@ -10,10 +10,10 @@ use crate::{
     sync::lock,
 };
 
-/// The checkpoint of a subgraph from which a run starts, and the checkpoints of the subgraphs around it.
+/// The subgraph checkpoint from which a run starts, and the checkpoints of the enclosing subgraphs.
 ///
-/// Task ids, and with them namespaces, change when a graph continues from an older checkpoint. Each graph on the path
-/// therefore finds out under which namespace it runs the next subgraph of the path.
+/// Task ids, and with them namespaces, change when a graph continues from an older checkpoint. Each enclosing graph
+/// therefore determines the namespace under which it runs the next subgraph on the path.
 #[derive(Debug)]
 pub(crate) struct SubgraphStart {
     /// Namespaces and checkpoints, as stored, outermost first. The top-level graph is not included.
@@ -35,7 +35,8 @@ impl SubgraphStart {
         Some((Self { path, next: Mutex::new(None) }, top_level))
     }
 
-    /// Returns the subgraph that the graph at this checkpoint runs: its namespace and checkpoint, as stored, and its index.
+    /// Returns the subgraph that the graph at this checkpoint runs: its namespace and checkpoint, as stored, and its
+    /// index.
     pub(crate) fn inside(&self, key: &CheckpointKey) -> Option<(&str, CheckpointId, usize)> {
         let index = match key.namespace.is_empty() {
             true => 0,
@@ -55,8 +56,8 @@ impl SubgraphStart {
         self.enter_path(namespace).first().map(|(namespace, id)| (namespace.as_str(), *id))
     }
 
-    /// Like [`enter`](Self::enter), but returns the whole path from the entered subgraph inwards. It is empty where `enter`
-    /// returns `None`.
+    /// Like [`enter`](Self::enter), but returns the whole path from the entered subgraph inwards. It is empty where
+    /// `enter` returns `None`.
     pub(crate) fn enter_path(&self, namespace: &str) -> &[(String, CheckpointId)] {
         let entered = lock(&self.next).take_if(|(next, _)| next == namespace);
         entered.and_then(|(_, index)| self.path.get(index..)).unwrap_or_default()

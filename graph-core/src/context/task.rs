@@ -76,7 +76,7 @@ pub(crate) struct Scope {
     pub(crate) writer: Option<CheckpointWriter>,
     pub(crate) resume_values: Arc<ResumeValues>,
     pub(crate) replay: Option<Arc<Replay>>,
-    /// The checkpoint of a subgraph that the run starts from, if it starts from one.
+    /// Data for a run that starts from a checkpoint of a subgraph.
     pub(crate) subgraph_start: Option<Arc<SubgraphStart>>,
     /// The checkpoint of the tasks' records, if the graph is eager.
     pub(crate) record_target: Option<RecordTarget>,
@@ -147,7 +147,7 @@ pub(crate) struct TaskContext {
 struct TaskMemory {
     resume_values: Vec<Value>,
     journal: BTreeMap<String, Value>,
-    /// Numbers of the calls with each name and key that the current attempt has created.
+    /// For each name and key, the numbers of the calls that the current attempt has created.
     calls: BTreeMap<String, CallNumbers>,
     last_heartbeat: Option<Instant>,
     /// Whether a resume value was discarded.
@@ -201,7 +201,7 @@ impl TaskContext {
         *self.memory.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Restores resume values and journal from the records of an earlier run.
+    /// Restores the resume values and the journal from the records of an earlier run.
     pub(crate) fn restore(&mut self, resume_values: Vec<Value>, journal: BTreeMap<String, Value>) {
         let memory = TaskMemory { resume_values, journal, ..TaskMemory::default() };
         self.memory = Mutex::new(Some(Box::new(memory)));

@@ -86,7 +86,7 @@ impl GraphState {
         Ok(Committed { changed, affected, changes })
     }
 
-    /// The first part of [`commit`](Self::commit): folds the updates but does not clear step-scoped fields.
+    /// Folds the updates but does not clear step-scoped fields. This is the first part of [`commit`](Self::commit).
     #[inline]
     pub(super) fn fold<'a>(
         &mut self,

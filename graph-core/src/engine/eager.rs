@@ -1,7 +1,7 @@
-//! Execute, for eager graphs: while the current step waits for its tasks, tasks of later steps run ahead.
+//! Execute in eager graphs: while the current step waits for its tasks, tasks of later steps run ahead.
 //!
-//! Steps are still committed in order, so everything that a run stores and reports is the same as without running ahead.
-//! The section "Eager graphs" of `ARCHITECTURE.md` defines the rules. [`start`] decides which tasks run ahead,
+//! Steps are still committed in order, so everything that a run stores and reports is the same as without running
+//! ahead. The section "Eager graphs" of `ARCHITECTURE.md` defines the rules. [`start`] decides which tasks run ahead,
 //! [`declared`] checks what nodes declare, and [`records`] keeps the results of tasks that ran ahead.
 
 mod declared;
@@ -101,8 +101,8 @@ impl Engine {
         Ok(failed)
     }
 
-    /// Returns whether the end of this step has to wait for tasks of later steps: the run ends after the step, and the
-    /// results of these tasks can be recorded.
+    /// Returns whether this step waits for running tasks of later steps before it ends. It does if the run ends after
+    /// the step and the results of these tasks can be recorded.
     fn waits_for_tasks_ahead(&self, tasks: &[StepTask]) -> bool {
         let ends_graph =
             |it: &StepTask| matches!(it.outcome, Some(TaskOutcome::Halted(Halt::ParentCommand(_))));

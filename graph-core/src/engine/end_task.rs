@@ -1,4 +1,4 @@
-//! Records how tasks end in the checkpointer and the cache, and reports it on the stream.
+//! Stores the outcome of tasks in the checkpointer and the cache, and reports it on the stream.
 
 use crate::{
     cache::{CacheKey, CachedResult},

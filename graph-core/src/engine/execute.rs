@@ -65,7 +65,7 @@ pub(super) struct Job {
     pub(super) node: NodeIdx,
     pub(super) cx: Arc<TaskContext>,
     pub(super) input: TaskInput,
-    /// The state that the routers read. `None` if there are no routers or if the commit calls them.
+    /// The state that the routers read. `None` if there are no routers or if they are called after the commit.
     pub(super) view: Option<Box<dyn ErasedState>>,
     /// A failure from an earlier run. If it is present, only the error handler still has to run.
     pub(super) failed: Option<Box<PendingFailure>>,
@@ -286,7 +286,8 @@ fn state_after(
 
 /// Calls the routers of the task's node. `state` must include the task's own writes.
 ///
-/// Async routers are skipped: a node that has one calls its routers as part of its task, with [`route_in_task`].
+/// Async routers are skipped: if a node has an async router, [`route_in_task`] calls all its routers as part of its
+/// task.
 pub(super) fn route(
     task: Task<'_>,
     state: &dyn ErasedState,
@@ -348,9 +349,9 @@ pub(super) fn call_node<'a>(
     run_in_task(task, move || body.0.call(input, task.cx))
 }
 
-/// Runs a future of the user as part of a task: within the time limits of the node, as the current task, and with
-/// panics converted into errors. Fails if the future raises an interrupt and ignores it. `start` is called when the
-/// future is first polled.
+/// Runs a user's future as part of a task: within the time limits of the node, as the current task, and with panics
+/// converted into errors. Fails if the future raises an interrupt and ignores it. `start` is called when the future is
+/// first polled.
 ///
 /// This is one hand-written future, because each level of `async fn` would move the output once more.
 fn run_in_task<'a, T: Send + 'static>(

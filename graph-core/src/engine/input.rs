@@ -9,7 +9,7 @@ use crate::{goto::Goto, state::erased::AnyUpdate};
 /// The input of a run.
 pub(crate) enum RunInput {
     Fresh(AnyUpdate),
-    /// A whole state. Only a new thread accepts it, because it would reset fields of an existing one.
+    /// A whole state. Only a new thread accepts it, because it would reset fields of an existing thread.
     WholeState(AnyUpdate),
     /// No input. The run continues from the thread's checkpoint.
     Continue,

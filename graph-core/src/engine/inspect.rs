@@ -212,8 +212,8 @@ fn commit_options(clear_step_scoped: bool) -> CommitOptions {
     CommitOptions { step: 0, clear_step_scoped, collect_changes: false }
 }
 
-/// Returns the namespace of the subgraph that a task runs in the graph with namespace `outer`. Returns `None` if the node
-/// is not a subgraph.
+/// Returns the namespace of the subgraph that a task runs in the graph with namespace `outer`. Returns `None` if the
+/// node is not a subgraph.
 pub(super) fn subgraph_namespace(
     graph: &Graph,
     outer: &str,

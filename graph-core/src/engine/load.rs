@@ -141,7 +141,7 @@ pub(super) async fn load_nested(
     Ok((loaded, true))
 }
 
-/// Reads the checkpoint of a subgraph that a run starts from, and checks that the checkpoints of the enclosing graphs are
+/// Reads the subgraph checkpoint that a run starts from, and checks that the checkpoints of the enclosing graphs are
 /// stored. Returns the data for the enclosing graphs, and the checkpoint of the top-level graph.
 pub(super) async fn load_subgraph_start(
     saver: &Arc<dyn Checkpointer>,

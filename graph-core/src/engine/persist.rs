@@ -201,12 +201,12 @@ impl Engine {
     fn frontier_record(&self) -> Result<FrontierRecord, FieldError> {
         let record = self.frontier.to_record(&self.graph, |input| {
             let mut writes = self.state.values.writes(&input.update)?;
-            self.strip_untracked(&mut writes);
+            self.graph.strip_untracked(&mut writes);
             self.check_size(&writes)?;
             Ok(StartRecord { writes, gotos: goto_records(&self.graph, &input.gotos)? })
         })?;
         if self.converts_when_stored() {
-            // In all other cases, the payloads were checked when the tasks that sent them ended.
+            // Otherwise, the payloads were already checked when their tasks ended.
             for send in &record.sends {
                 check_payload(&self.graph, &send.node, &send.payload)?;
             }
@@ -247,12 +247,8 @@ impl Engine {
         mut writes: Vec<FieldWrite>,
         gotos: Vec<GotoRecord>,
     ) -> TaskEvent {
-        self.strip_untracked(&mut writes);
+        self.graph.strip_untracked(&mut writes);
         TaskEvent::Done { writes, gotos }
-    }
-
-    pub(super) fn strip_untracked(&self, writes: &mut Vec<FieldWrite>) {
-        self.graph.strip_untracked(writes);
     }
 }
 

@@ -318,8 +318,8 @@ impl Frontier {
     }
 
     fn release_all_deferred(&mut self, graph: &Graph) {
-        // Only joins for which a source finished in this step count. A join that was complete before an edit does not
-        // delay deferred nodes.
+        // A join is considered only if one of its sources finished in this step. A join that was complete before an
+        // edit does not delay deferred nodes.
         let runs = |join: &usize| {
             let target = graph.joins[*join].target;
             target.is_some_and(|it| !is_deferred(graph, it)) && self.is_complete(graph, *join)

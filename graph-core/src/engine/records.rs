@@ -1,4 +1,5 @@
-//! The records of a checkpoint: of the tasks of the step that follows it and, in an eager graph, of tasks of later steps.
+//! The records of a checkpoint: of the tasks of the step that follows it and, in an eager graph, of tasks of later
+//! steps.
 
 use std::collections::BTreeMap;
 

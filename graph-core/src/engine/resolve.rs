@@ -105,7 +105,7 @@ fn is_interrupted(checkpoint: &Checkpoint) -> bool {
 }
 
 /// Converts a command. If the run has already recorded the command at the checkpoint, the engine applies the recorded
-/// one, so only the answer is kept. An answer without an interrupt id is dropped if the run has already used it.
+/// command, so only the answer is kept. An answer without an interrupt id is dropped if the run has already used it.
 fn resolve_command(command: CommandInput, checkpoint: &Checkpoint, run: Option<&str>) -> RunInput {
     let records = || Records::new(checkpoint.records.clone());
     let Some(recorded) = recorded_command(checkpoint, run) else {
@@ -124,7 +124,8 @@ fn resolve_command(command: CommandInput, checkpoint: &Checkpoint, run: Option<&
     }
 }
 
-/// Returns the interrupts that the run has recorded with its command at the checkpoint, if it has recorded a command.
+/// Returns the ids of the interrupts that were pending when the run recorded a command at the checkpoint. The outer
+/// `None` means that the run has recorded no command, and the inner `None` that no interrupts are recorded with it.
 fn recorded_command<'a>(
     checkpoint: &'a Checkpoint,
     run: Option<&str>,
@@ -149,8 +150,8 @@ pub(super) fn repeats_answer(input: &RunInput, checkpoint: &Checkpoint, run: Opt
     is_recorded && matches!(resume, Some(Resume::Single(_)))
 }
 
-/// Returns the answer of a repeated run, unless the run has used it. `known` are the interrupts that were pending when the
-/// run started.
+/// Returns the answer of a repeated run, unless the run has used it. `known` are the interrupts that were pending when
+/// the run started.
 ///
 /// If no interrupt was pending, the first interrupt of the step takes the answer. The answer then counts as unused only
 /// if no task of the step has finished, waits for an answer or has received one. This rule can drop an unused answer;
@@ -161,7 +162,8 @@ fn unused_answer(value: Value, known: &[String], records: &Records) -> Option<Re
     let is_untouched =
         || records.tasks.values().all(|it| it.done.is_none() && it.resume_values.is_empty());
     match known {
-        // The id prevents a subgraph, which may have used the answer, from using it for its next interrupt.
+        // The id prevents a subgraph that may have used the answer already from using the answer for its next
+        // interrupt.
         [id] => is_pending(id).then(|| Resume::ById([(id.clone(), value)].into())),
         _ => {
             let is_unused = records.pending_interrupts().next().is_none() && is_untouched();

@@ -42,8 +42,8 @@ pub(super) struct Engine {
     pub(super) step: i64,
     pub(super) max_step: i64,
     pub(super) history: History,
-    /// Records that earlier runs stored for the tasks of the current step. In an eager graph, also the results and effects
-    /// of tasks of later steps, from this run and earlier ones.
+    /// Records that earlier runs stored for the tasks of the current step. In an eager graph, also the results and
+    /// effects of tasks of later steps, from this run and earlier ones.
     pub(super) records: Records,
     /// How the run treats earlier work. `None` after the first step.
     pub(super) first_step: Option<FirstStep>,
@@ -86,8 +86,8 @@ pub(super) struct History {
     pub(super) stored: Option<CheckpointId>,
     /// Whether this run has created a checkpoint.
     pub(super) checkpointed: bool,
-    /// Whether the next checkpoint must contain the whole state, because the loaded checkpoint has an older state version
-    /// or is in another namespace.
+    /// Whether the next checkpoint must contain the whole state, because the loaded checkpoint has an older state
+    /// version or is in another namespace.
     pub(super) rebase: bool,
     /// Fields changed since `stored`. Used only with exit durability.
     pub(super) unsaved_fields: FieldSet,
@@ -176,7 +176,8 @@ impl Engine {
         self.step = checkpoint.header.step + 1;
         self.history.move_to(checkpoint);
         if checkpoint.key.namespace != self.scope.namespace {
-            // The checkpoint belongs to an earlier task, so the first checkpoint in this namespace stores the whole state.
+            // The checkpoint belongs to an earlier task, so the first checkpoint in this namespace stores the whole
+            // state.
             (self.history.stored, self.history.rebase) = (None, true);
         }
         Ok(())

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
-
 use crate::{
     context::task::TaskContext,
     engine::{commit::updates_from, outcome::TaskOutput, target::stored_targets},
@@ -28,13 +26,14 @@ pub(super) async fn run_in_other_process(
     input: &TaskInput,
     view: Option<&dyn ErasedState>,
 ) -> Result<Option<TaskOutput>, NodeError> {
+    let state_values = |it: &AnyState| graph.state_values(it).map_err(NodeError::terminal);
     let input = match input {
-        TaskInput::State(state) => RemoteTaskInput::State(state_values(graph, state)?),
+        TaskInput::State(state) => RemoteTaskInput::State(state_values(state)?),
         TaskInput::Payload(payload) => {
             RemoteTaskInput::Payload(payload.to_json().map_err(NodeError::terminal)?)
         }
     };
-    let view = view.map(|it| state_values(graph, &it.snapshot())).transpose()?;
+    let view = view.map(|it| state_values(&it.snapshot())).transpose()?;
     let start = RemoteTaskStart::new(cx, input, view);
     let pool = graph.node(node).options.pool.clone();
     let outcome = runner.run(RemoteTaskCall { start, task: cx.clone(), pool }).await?;
@@ -61,14 +60,5 @@ pub(super) async fn run_in_other_process(
             }))))
         }
         RemoteTaskEnd::NeedsHost => Ok(None),
-    }
-}
-
-/// Returns the values of a state's fields.
-fn state_values(graph: &Graph, state: &AnyState) -> Result<Map<String, Value>, NodeError> {
-    match graph.initial.to_json_fn()(&**state, |_| true) {
-        Value::Object(values) => Ok(values),
-        Value::String(problem) => Err(NodeError::terminal(FieldError::new("*", problem))),
-        _ => Ok(Map::new()),
     }
 }

@@ -336,8 +336,8 @@ impl Engine {
         Ok(())
     }
 
-    /// If the run starts from a checkpoint of a subgraph, finds the task that runs the subgraph. `checkpoint` is the one
-    /// that this graph continues from.
+    /// If the run starts from a checkpoint of a subgraph, finds the task that runs the subgraph. This graph continues
+    /// from `checkpoint`.
     fn locate_subgraph(&mut self, checkpoint: &Checkpoint) -> Result<(), RunError> {
         let Some(start) = self.scope.subgraph_start.clone() else { return Ok(()) };
         let Some((stored_in, id, index)) = start.inside(&checkpoint.key) else { return Ok(()) };
@@ -384,8 +384,8 @@ impl Engine {
         self.put_checkpoint(Source::Input, changes, &affected).await
     }
 
-    /// Returns the record of an input command, from which later runs of the thread apply the command and a repetition of
-    /// this run detects whether its answer was used.
+    /// Returns the record of an input command. Later runs of the thread apply the command from this record, and a
+    /// repetition of this run uses the record to detect whether its answer was used.
     fn command_record(
         &self,
         update: Option<&AnyUpdate>,
@@ -396,7 +396,7 @@ impl Engine {
             Some(update) => self.state.values.writes(update)?,
             None => Vec::new(),
         };
-        self.strip_untracked(&mut writes);
+        self.graph.strip_untracked(&mut writes);
         self.check_size(&writes)?;
         let gotos = goto_records(&self.graph, targets)?;
         let event = TaskEvent::Command { run: self.scope.run.to_string(), writes, gotos, pending };

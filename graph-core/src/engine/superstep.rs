@@ -437,7 +437,7 @@ impl Engine {
         tasks.iter().filter(move |it| it.plan.node != start)
     }
 
-    /// Returns the tasks in the form in which the event of a checkpoint contains them.
+    /// Converts the tasks to the form that checkpoint events contain.
     fn next_tasks(&self, tasks: &[StepTask]) -> NextTasks {
         let mut next = NextTasks::default();
         for task in tasks {

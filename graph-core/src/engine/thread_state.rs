@@ -15,7 +15,8 @@ use crate::{
 
 /// The state of a thread, or of one of its subgraphs, at a checkpoint.
 ///
-/// `S` is the state type of the thread's graph. The state of a subgraph is a JSON object of the fields that have a value.
+/// `S` is the state type of the thread's graph. The state of a subgraph is a JSON object of the fields that have a
+/// value.
 ///
 /// ```
 /// use graph_core::{Context, MemorySaver, NodeError, START, State, StateGraph};
@@ -62,8 +63,8 @@ pub struct ThreadState<S> {
     pub id: CheckpointId,
     /// Id of the parent checkpoint.
     pub parent: Option<CheckpointId>,
-    /// Current checkpoint of each enclosing graph, by namespace, when the checkpoint was created. Empty for the thread's
-    /// own graph.
+    /// Current checkpoint of each enclosing graph, by namespace, when the checkpoint was created. Empty for the
+    /// thread's own graph.
     pub enclosing: BTreeMap<String, CheckpointId>,
     /// Step number of the checkpoint. The first input of a thread is step -1.
     pub step: i64,
@@ -87,7 +88,8 @@ pub struct TaskState {
     pub id: TaskId,
     /// The node's name.
     pub node: String,
-    /// Index of the payload that was sent to the node, among the payloads of the step. `None` if the task has no payload.
+    /// Index of the payload that was sent to the node, among the payloads of the step. `None` if the task has no
+    /// payload.
     pub payload_index: Option<u32>,
     /// Error message of a failed task.
     pub error: Option<String>,

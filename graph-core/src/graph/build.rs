@@ -150,8 +150,8 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
     ///
     /// `route` sees the state with the writes of `from`, but without the writes of nodes that ran concurrently.
     ///
-    /// An async branch runs as part of the task of `from`, within the node's timeouts and retries. Its choice is recorded
-    /// with the task's result, so a run that resumes from the record does not call the branch again.
+    /// An async branch runs as part of the task of `from`, within the node's timeouts and retries. Its choice is
+    /// recorded with the task's result, so a run that resumes from the record does not call the branch again.
     ///
     /// ```
     /// use graph_core::{Context, END, NodeError, Route, START, State, StateGraph};
@@ -328,9 +328,9 @@ impl<S: State, C: Send + Sync + 'static> StateGraph<S, C> {
 
     /// Validates the graph and makes it runnable.
     ///
-    /// The error lists all problems, such as edges to missing nodes. If there is no other problem, it lists the nodes that
-    /// no path leads to. Likely mistakes that do not prevent a run are available as [`CompiledGraph::warnings`]. With the
-    /// feature `tracing`, they are also logged.
+    /// The error lists all problems, such as edges to missing nodes. If there is no other problem, it lists the nodes
+    /// that no path leads to. Likely mistakes that do not prevent a run are available as [`CompiledGraph::warnings`].
+    /// With the feature `tracing`, they are also logged.
     pub fn compile(self) -> Result<CompiledGraph<S, C>, BuildError> {
         let graph = validate::compile(self.declaration)?;
         Ok(CompiledGraph::new(Arc::new(graph)))

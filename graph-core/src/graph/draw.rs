@@ -25,7 +25,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// [`mermaid_expanded`](Self::mermaid_expanded).
     ///
     /// Dotted edges are conditional; thick edges belong to joins. The label of a subgraph that runs elsewhere, such as
-    /// in a sandbox, names the place.
+    /// in a sandbox, says where.
     ///
     /// ```
     /// use graph_core::{END, START, State, StateGraph};
@@ -53,7 +53,8 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         self.mermaid_expanded(0)
     }
 
-    /// Draws the graph as a Mermaid flowchart like [`mermaid`](Self::mermaid), with subgraphs expanded to `depth` levels.
+    /// Draws the graph as a Mermaid flowchart like [`mermaid`](Self::mermaid), with subgraphs expanded to `depth`
+    /// levels.
     pub fn mermaid_expanded(&self, depth: usize) -> String {
         mermaid::text(&self.drawing(depth))
     }

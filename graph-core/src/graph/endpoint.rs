@@ -87,9 +87,9 @@ names! {
     Label => |name| name;
 }
 
-// A function at the end of an edge need not be a valid node: `StateGraph::node` checks that, and `compile` checks that a
-// node with its name was added. A second check here would report the same mistake once more for each edge. Only the state
-// of a target is checked, because a function of another graph can have the name of a node.
+// A function at the end of an edge need not be a valid node: `StateGraph::node` checks that, and `compile` checks that
+// a node with its name was added. A second check here would report the same mistake once more for each edge. Only the
+// state of a target is checked, because a function of another graph can have the name of a node.
 #[diagnostic::do_not_recommend]
 impl<F, S, C, A, Fut> Source<S, C, IsNode<(A, Fut)>> for F
 where

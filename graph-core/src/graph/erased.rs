@@ -89,13 +89,13 @@ pub(crate) struct NodeEntry {
 }
 
 impl NodeEntry {
-    /// Returns the nodes inside a subgraph. Any other node has none.
+    /// Returns the nodes of this node's subgraph, or none if this node is not a subgraph.
     pub(crate) fn inner_nodes(&self) -> impl Iterator<Item = &Self> {
         self.subgraph.iter().flat_map(|it| &it.graph.nodes)
     }
 
-    /// Returns the targets of the node's own commands, and of the commands that the nodes of a subgraph send to its parent.
-    /// `None`: they are only known at run time.
+    /// Returns the targets of the node's own commands, and of the commands that the nodes of a subgraph send to its
+    /// parent. An item is `None` if its targets are only known at run time.
     pub(crate) fn command_targets(&self) -> impl Iterator<Item = Option<&[RouteTarget]>> {
         let from_inside = self.inner_nodes().map(|it| it.targets.parent.as_deref());
         [self.targets.own.as_deref()].into_iter().chain(from_inside)
@@ -106,7 +106,7 @@ impl NodeEntry {
 pub(crate) struct FieldView {
     /// Fields that the node sees with their values.
     pub(crate) visible: FieldSet,
-    /// A state that contains what the node sees in all other fields.
+    /// A state with the values that the node sees in all other fields.
     pub(crate) hidden: Box<dyn ErasedState>,
 }
 
@@ -187,8 +187,8 @@ impl Graph {
         self.index.get(name).copied()
     }
 
-    /// Like [`find`](Self::find), but faster for the labels of functions: the label of a node and the labels of the gotos
-    /// that lead to it usually share one static string.
+    /// Like [`find`](Self::find), but faster for the labels of functions: the label of a node and the labels of the
+    /// gotos that lead to it usually share one static string.
     pub(crate) fn find_label(&self, label: &Label) -> Option<NodeIdx> {
         /// Number of nodes that are compared by address before the index is searched.
         const COMPARED: usize = 8;
@@ -231,6 +231,15 @@ impl Graph {
         self.initial.update_from(writes)
     }
 
+    /// Returns the values of the fields of a state of this graph.
+    pub(crate) fn state_values(&self, state: &AnyState) -> Result<Map<String, Value>, FieldError> {
+        match self.initial.to_json_fn()(&**state, |_| true) {
+            Value::Object(values) => Ok(values),
+            Value::String(problem) => Err(FieldError::new("*", problem)),
+            _ => Ok(Map::new()),
+        }
+    }
+
     /// Removes the writes to fields that are never stored.
     pub(crate) fn strip_untracked(&self, writes: &mut Vec<FieldWrite>) {
         if !self.untracked.is_empty() {
@@ -262,7 +271,7 @@ pub struct Subgraph {
     pub(crate) persistence: Persistence,
     /// Runs the graph in another process. `None` if the engine runs it.
     pub(crate) remote: Option<Arc<dyn RemoteRunner>>,
-    /// Where the graph runs, as a noun for drawings. `None`: in the process of the parent.
+    /// Where the graph runs, as a noun for drawings. `None` if it runs in the process of the parent.
     pub(crate) runs_in: Option<String>,
     /// Whether a task of the node may run the graph several times.
     pub(crate) may_repeat: bool,

@@ -39,7 +39,7 @@ impl Graph {
             let name = part.split(':').next().unwrap_or(part);
             let inner = graph.find(name).and_then(|it| graph.node(it).subgraph.as_ref());
             let Some(inner) = inner else {
-                // A later run of the same graph by the same task.
+                // The part is the number of a later run of the same graph by the same task.
                 let is_run = may_repeat && is_number(part);
                 let found = found.as_mut().filter(|_| is_run)?;
                 found.namespace = nested_namespace(&found.namespace, part);

@@ -52,8 +52,8 @@ impl Graph {
         Ok(true)
     }
 
-    /// Checks that the state has every stored field. A field that was renamed without a migration would otherwise be
-    /// empty without notice.
+    /// Checks that the state has every stored field. Otherwise, a field that was renamed without a migration would
+    /// silently be empty.
     fn check_fields(&self, checkpoint: &Checkpoint) -> Result<(), CheckpointError> {
         let fields = self.initial.fields();
         let is_known = |name: &String| fields.iter().any(|it| it.name == *name);

@@ -1,5 +1,4 @@
-//! Paths through a graph. Finds nodes that no path leads to, and joins that wait for nodes of which a branch selects
-//! only one.
+//! Paths through a graph. Finds nodes that no path leads to, and joins that wait for alternatives of the same branch.
 
 use petgraph::{
     Direction,

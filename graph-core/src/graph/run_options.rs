@@ -164,8 +164,8 @@ impl RunOptions {
 
     /// Sets a runner, which can run tasks of the graph in other processes: see [`remote`](crate::remote).
     ///
-    /// Subgraphs and their tasks stay in this process, and so do all tasks of [eager](crate::StateGraph::eager) graphs, of
-    /// graphs with untracked fields, and of runs with an effect interceptor.
+    /// Subgraphs and their tasks stay in this process, and so do all tasks of [eager](crate::StateGraph::eager) graphs,
+    /// of graphs with untracked fields, and of runs with an effect interceptor.
     pub fn task_runner(mut self, runner: Arc<dyn RemoteTaskRunner>) -> Self {
         self.task_runner = Some(runner);
         self

@@ -184,8 +184,8 @@ fn take_nodes(builder: &mut Declaration, problems: &mut Vec<BuildProblem>) -> Ve
     nodes
 }
 
-/// Returns the part of the state that a node declares to read. `None` if it declares no fields, or if its state type hides
-/// the other fields itself.
+/// Returns the part of the state that a node declares to read. `None` if it declares no fields, or if its state type
+/// hides the other fields itself.
 ///
 /// Other fields have the value of the initial state. Those that do not keep their value, such as step-scoped ones, are
 /// cleared.

@@ -63,8 +63,8 @@ impl JsonBranch {
         Self { name, route: Arc::new(route), destinations: None, path_map: None }
     }
 
-    /// Declares the nodes that the branch can lead to, for validation and drawings. If the branch has a path map, these are
-    /// nodes in addition to those of the map, such as the targets of payloads.
+    /// Declares the nodes that the branch can lead to, for validation and drawings. If the branch has a path map, these
+    /// are nodes in addition to those of the map, such as the targets of payloads.
     #[must_use]
     pub fn destinations<N: Into<String>>(
         mut self,

@@ -13,7 +13,7 @@ use crate::{
     },
 };
 
-/// A reducer of JSON fields that another crate implements.
+/// A reducer for JSON fields, implemented by another crate.
 pub trait JsonReducer: fmt::Debug + Send + Sync {
     /// Returns the value of the field before its first write.
     fn initial_value(&self) -> Value;

@@ -142,8 +142,8 @@ impl<F, C> JsonNode<F, C> {
         self
     }
 
-    /// Declares the nodes of the parent graph that the node's commands to it can lead to, for validation and drawings of
-    /// the parent. Without a declaration, they are only known at run time.
+    /// Declares the nodes of the parent graph that the node's commands to the parent can lead to, for validation and
+    /// drawings of the parent. Without a declaration, these nodes are only known at run time.
     pub fn parent_destinations<N: Into<String>>(
         mut self,
         destinations: impl IntoIterator<Item = N>,

@@ -4,6 +4,8 @@ use std::{any::Any, sync::Arc};
 
 use serde_json::Value;
 
+use crate::state::field::{Field, FieldWrite};
+
 /// A typed copy of a JSON value.
 pub type Decoded = Arc<dyn Any + Send + Sync>;
 
@@ -36,5 +38,13 @@ pub(super) struct JsonWrite {
 impl JsonWrite {
     pub(super) fn new(field: usize, value: Value, overwrite: bool) -> Self {
         Self { field, value, overwrite, decoded: None }
+    }
+
+    pub(super) fn to_field_write(&self, field: &Field) -> FieldWrite {
+        FieldWrite {
+            field: field.name.clone().into_owned(),
+            value: self.value.clone(),
+            overwrite: self.overwrite,
+        }
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// The fields of a JSON state and their kinds. Cheap to clone. [`json_node`](crate::json_node) shows a whole program.
+/// The fields of a JSON state and their kinds. Cheap to clone. See [`json_node`](crate::json_node) for an example.
 ///
 /// ```
 /// use graph_core::{JsonFieldKind, JsonStateSchema};
@@ -39,7 +39,7 @@ pub struct JsonStateSchema {
     pub(super) inner: Arc<SchemaInner>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct SchemaInner {
     pub(super) fields: Vec<Field>,
     kinds: Vec<JsonFieldKind>,
@@ -143,23 +143,17 @@ impl JsonStateSchema {
         names: impl IntoIterator<Item = N>,
         set: fn(&mut Field, bool),
     ) -> Result<Self, FieldError> {
-        let mut fields = self.inner.fields.clone();
-        fields.iter_mut().for_each(|field| set(field, false));
+        let mut inner = Arc::unwrap_or_clone(self.inner);
+        inner.fields.iter_mut().for_each(|field| set(field, false));
         for name in names {
-            match self.inner.index.get(name.as_ref()) {
-                Some(index) => set(&mut fields[*index], true),
+            match inner.index.get(name.as_ref()) {
+                Some(index) => set(&mut inner.fields[*index], true),
                 None => {
                     let problem = "the schema does not contain this field";
                     return Err(FieldError::new(name.as_ref(), problem));
                 }
             }
         }
-        let inner = SchemaInner {
-            fields,
-            kinds: self.inner.kinds.clone(),
-            index: self.inner.index.clone(),
-            computed: self.inner.computed.clone(),
-        };
         Ok(Self { inner: Arc::new(inner) })
     }
 }
@@ -380,23 +374,15 @@ impl State for JsonState {
     fn writes(&self, update: &JsonUpdate) -> Result<Vec<FieldWrite>, FieldError> {
         let write = |write: &JsonWrite| {
             let field = self.local_index(update, write.field)?;
-            Ok(FieldWrite {
-                field: self.schema().fields[field].name.clone().into_owned(),
-                value: write.value.clone(),
-                overwrite: write.overwrite,
-            })
+            Ok(write.to_field_write(&self.schema().fields[field]))
         };
         update.writes.iter().map(write).collect()
     }
 
     fn update_to_writes(update: &JsonUpdate) -> Result<Vec<FieldWrite>, FieldError> {
         let Some(schema) = &update.schema else { return Ok(Vec::new()) };
-        let write = |write: &JsonWrite| FieldWrite {
-            field: schema.inner.fields[write.field].name.clone().into_owned(),
-            value: write.value.clone(),
-            overwrite: write.overwrite,
-        };
-        Ok(update.writes.iter().map(write).collect())
+        let fields = &schema.inner.fields;
+        Ok(update.writes.iter().map(|it| it.to_field_write(&fields[it.field])).collect())
     }
 
     fn update_from(&self, writes: Vec<FieldWrite>) -> Result<JsonUpdate, FieldError> {

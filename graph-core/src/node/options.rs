@@ -23,8 +23,8 @@ pub(crate) struct NodeOptions {
     pub(crate) reads: Option<Vec<String>>,
     pub(crate) handler: Option<NodeBody>,
     pub(crate) pool: Option<String>,
-    /// Whether the node has a retry policy, an error handler, a cache, a restricted view of the state or an async branch.
-    /// Its routers are then called as part of the task. Set when the graph is compiled.
+    /// Whether the node has a retry policy, an error handler, a cache, a restricted view of the state or an async
+    /// branch. Its routers are then called as part of the task. Set when the graph is compiled.
     pub(crate) routes_in_task: bool,
 }
 
@@ -94,7 +94,7 @@ impl<F, H> ConfiguredNode<F, H> {
     /// Declares that only commands from outside of the graph lead to the node: those of a caller (see
     /// [`Input::goto`](crate::Input::goto)) or of a graph that a node runs.
     ///
-    /// Compiling a graph fails if no edge, branch or route leads to a node without this option.
+    /// Without this option, `compile` fails if no edge, branch or route leads to the node.
     pub fn command_only(mut self) -> Self {
         self.options.command_only = true;
         self
@@ -123,8 +123,8 @@ impl<F, H> ConfiguredNode<F, H> {
         self
     }
 
-    /// Binds the node to a pool of workers, such as machines with a GPU. The runner of the run's tasks decides what that
-    /// means: see [`RunOptions::task_runner`](crate::RunOptions::task_runner). Without a runner, the option has no effect.
+    /// Binds the node to a pool of workers, such as machines with a GPU. The run's task runner decides what that means:
+    /// see [`RunOptions::task_runner`](crate::RunOptions::task_runner). Without a runner, the option has no effect.
     pub fn pool(mut self, pool: impl Into<String>) -> Self {
         self.options.pool = Some(pool.into());
         self

@@ -17,9 +17,9 @@ use crate::{
     note = "the context is the second parameter: `&Context<..>`"
 )]
 pub trait FirstParameter<S, K> {
-    /// The marker of [`Node`](super::function::Node) for a function without a second parameter that returns `R`.
+    /// The marker of [`Node`](super::function::Node) for a function that returns `R` and has no second parameter.
     type Alone<R>;
-    /// The marker of [`Node`](super::function::Node) for a function with a context of `C` that returns `R`.
+    /// The marker of [`Node`](super::function::Node) for a function that returns `R` and takes a context of `C`.
     type WithContext<R, C>;
     /// The type `T` itself. The compiler checks a bound on it only if the first parameter is valid.
     type Then<T>;
@@ -50,8 +50,8 @@ impl<S, P: PayloadType> FirstParameter<S, OnPayload> for P {
     }
 }
 
-/// Never applies. With two implementations for every type, the compiler checks the bound on `P` before it chooses one, so
-/// an invalid parameter causes one error, not a second one about the rest of the signature.
+/// Never applies. With two implementations for every type, the compiler checks the bound on `P` before it chooses one,
+/// so an invalid parameter causes one error, not a second one about the rest of the signature.
 #[diagnostic::do_not_recommend]
 impl<S, P: Impossible> FirstParameter<S, Neither> for P {
     type Alone<R> = Neither;

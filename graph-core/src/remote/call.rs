@@ -11,14 +11,14 @@ use serde_json::Value;
 
 use crate::{
     checkpoint::{saver::Checkpointer, writer::CheckpointWriter},
-    context::{resume::InnerResumeValues, task::TaskContext},
+    context::{resume::InnerResumeValues, settings::RunSettings, task::TaskContext},
     effects::{EffectCall, EffectDecision, Interceptor},
     error::NodeError,
     namespace::{Persistence, belongs_to},
     remote::{
         checkpointer::QueuedCheckpointer,
         outcome::RemoteOutcome,
-        start::{RemoteInput, RemoteReplay, RemoteSettings, RemoteStart, RemoteTask},
+        start::{RemoteInput, RemoteReplay, RemoteStart, RemoteTask},
     },
     stream::{Event, EventSender},
 };
@@ -30,8 +30,8 @@ pub trait RemoteRunner: Send + Sync + fmt::Debug {
     fn runs_in(&self) -> &str;
 
     /// Returns whether a subgraph may send commands to its parent graph: see
-    /// [`Command::parent`](crate::Command::parent). The default is `false`, because the other process is not trusted and
-    /// such a command can write any field of the parent's state and start any of its nodes.
+    /// [`Command::parent`](crate::Command::parent). The default is `false`, because the other process is not trusted
+    /// and such a command can write any field of the parent's state and start any of its nodes.
     fn allows_parent_commands(&self) -> bool {
         false
     }
@@ -44,9 +44,9 @@ pub trait RemoteRunner: Send + Sync + fmt::Debug {
 
     /// Runs a subgraph to its end.
     ///
-    /// The future is dropped if the run is cancelled or the node exceeds its timeout; the runner must then stop the other
-    /// process. An error means that the subgraph could not be run. A retry of the node calls this method again, and the
-    /// subgraph then resumes from its last checkpoint.
+    /// The future is dropped if the run is cancelled or the node exceeds its timeout; the runner must then stop the
+    /// other process. An error means that the subgraph could not be run. A retry of the node calls this method again,
+    /// and the subgraph then resumes from its last checkpoint.
     async fn run(&self, call: RemoteCall) -> Result<RemoteOutcome, NodeError>;
 }
 
@@ -86,7 +86,7 @@ impl RemoteCall {
             intercepts: settings.effects.is_some(),
             input,
             tasks: RemoteTask::chain(task),
-            settings: RemoteSettings::of(settings),
+            settings: RunSettings { effects: None, ..RunSettings::clone(settings) },
             resume_value: None,
             answered_interrupt: None,
             resume_values: BTreeMap::new(),
@@ -110,8 +110,8 @@ impl RemoteCall {
         Self { start, task: task.clone(), events, writer }
     }
 
-    /// Returns the data that the other process needs to start the subgraph. If that process dies, the runner can send the
-    /// data to another one: see [`RemoteStart::resume_in_new_process`].
+    /// Returns the data that the other process needs to start the subgraph. If that process dies, the runner can send
+    /// the data to another one: see [`RemoteStart::resume_in_new_process`].
     pub fn start(&self) -> &RemoteStart {
         &self.start
     }
@@ -122,8 +122,8 @@ impl RemoteCall {
         belongs_to(namespace, &self.start.namespace)
     }
 
-    /// Returns whether the other process may read checkpoints in a namespace. If the run starts from a checkpoint of the
-    /// subgraph, it may also read the namespace in which that checkpoint is stored, but not write to it.
+    /// Returns whether the other process may read checkpoints in a namespace. If the run starts from a checkpoint of
+    /// the subgraph, it may also read the namespace in which that checkpoint is stored, but not write to it.
     pub fn may_read(&self, namespace: &str) -> bool {
         self.owns(namespace) || self.start.starts_from(namespace)
     }

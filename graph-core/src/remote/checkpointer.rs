@@ -1,6 +1,6 @@
 //! A checkpointer that writes through the queue of a run.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -23,8 +23,8 @@ pub(super) struct QueuedCheckpointer {
     pub(super) newest: Option<CheckpointId>,
 }
 
-/// Maximum time by which the clock of the other process may be ahead of the clock of this process, and of the newest
-/// checkpoint that the subgraph starts from.
+/// Maximum time by which the clock of the other process may be ahead of both the clock of this process and the newest
+/// checkpoint of the enclosing graphs.
 const MAX_TIME_AHEAD: Duration = Duration::from_secs(600);
 
 /// Makes later checkpoints of the parent's run newer than a checkpoint of the subgraph, even if the clock of the other
@@ -37,13 +37,11 @@ fn follow_clock(id: CheckpointId, newest: Option<CheckpointId>) -> Result<(), Ch
         let problem = format!(
             "the clock of the process that runs the subgraph is {ahead:?} ahead; correct it"
         );
-        return Err(CheckpointError::Storage(Arc::from(BoxError::from(problem))));
+        return Err(CheckpointError::storage(problem));
     }
     CheckpointId::advance_past(id);
     Ok(())
 }
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 #[async_trait]
 impl Checkpointer for QueuedCheckpointer {
@@ -101,7 +99,7 @@ impl Checkpointer for QueuedCheckpointer {
 mod tests {
     use super::{CheckpointId, follow_clock};
 
-    /// Returns an id whose time is this many minutes after that of a new id.
+    /// Returns an id that is this many minutes ahead of a new id.
     fn minutes_ahead(minutes: u128) -> CheckpointId {
         let now = u128::from_be_bytes(CheckpointId::next().to_bytes());
         CheckpointId::from_bytes((now + ((minutes * 60_000) << 80)).to_be_bytes())

@@ -8,7 +8,8 @@ use crate::{
     state::State,
 };
 
-/// A compiled graph that runs in another process when it is a subgraph: see the [module](crate::remote). Cheap to clone.
+/// A compiled graph that runs in another process when it is a subgraph: see the [module](crate::remote). Cheap to
+/// clone.
 pub struct RemoteGraph<S: State> {
     pub(crate) graph: Arc<Graph>,
     pub(crate) runner: Arc<dyn RemoteRunner>,
@@ -18,8 +19,8 @@ pub struct RemoteGraph<S: State> {
 impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     /// Returns the graph as a subgraph that `runner` runs in another process.
     ///
-    /// This copy of the graph provides the drawing and the fields of the state; the other process runs its own copy, with
-    /// its own dependencies.
+    /// This copy of the graph provides the drawing and the fields of the state; the other process runs its own copy,
+    /// with its own dependencies.
     pub fn remote(&self, runner: Arc<dyn RemoteRunner>) -> RemoteGraph<S> {
         RemoteGraph { graph: self.erased().clone(), runner, state: PhantomData }
     }

@@ -2,7 +2,6 @@
 
 use std::{fmt, sync::Arc};
 
-use serde_json::{Map, Value};
 use tokio::{sync::mpsc, time::Instant};
 
 use crate::{
@@ -13,6 +12,7 @@ use crate::{
     },
     context::{
         resume::{Replay, ResumeValues},
+        settings::RunSettings,
         subgraph_start::SubgraphStart,
         task::{Scope, TaskContext},
     },
@@ -51,8 +51,8 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
     pub fn run_remote(&self, start: RemoteStart, deps: C, parent: RemoteParent) -> RemoteRun {
         let RemoteParent { checkpointer, interceptor, control } = parent;
         if let Some(newest) = start.newest_checkpoint() {
-            // Checkpoints of a subgraph are newer than those that it starts from, even if the clock of this process is
-            // behind.
+            // The new checkpoints of the subgraph must be newer than those that it starts from, even if the clock of
+            // this process is behind.
             CheckpointId::advance_past(newest);
         }
         let (sender, events) = mpsc::channel(EVENT_BUFFER);
@@ -73,8 +73,8 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         let replay = start.replay.map(|it| Arc::new(Replay::new(it.bound, it.visited)));
         let events_to_host = (!start.modes.is_empty())
             .then(|| EventSender::new(sender, &start.modes, true, run.clone()));
-        let interceptor = start.intercepts.then_some(Interceptor::Remote(interceptor));
-        let settings = Arc::new(start.settings.with_effects(interceptor));
+        let effects = start.intercepts.then_some(Interceptor::Remote(interceptor));
+        let settings = Arc::new(RunSettings { effects, ..start.settings });
         let deps: Arc<C> = Arc::new(deps);
         let scope = |namespace, parent| Scope {
             // The states of the enclosing graphs stay in the other process.
@@ -100,7 +100,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         };
         let mut task = None;
         for outer in start.tasks {
-            task = Some(outer.into_context(task, scope));
+            task = Some(Arc::new(outer.into_context(task, scope)));
         }
         let (graph, runs_in) = (self.erased().clone(), task.clone());
         drop(events_to_host);
@@ -194,7 +194,8 @@ fn run_input(graph: &Graph, input: RemoteInput) -> Result<RunInput, FieldError> 
 
 fn remote_end(graph: &Graph, outcome: GraphOutcome) -> RemoteEnd {
     let end = match outcome.halt {
-        None => state_values(graph, &outcome)
+        None => graph
+            .state_values(&outcome.state)
             .map(|state| RemoteEnd::Done { state, has_output: outcome.has_output }),
         Some(Halt::Interrupted(interrupts)) => Ok(RemoteEnd::Interrupted(interrupts)),
         Some(Halt::Stopped(reason)) => Ok(RemoteEnd::Stopped(reason)),
@@ -212,13 +213,4 @@ fn remote_end(graph: &Graph, outcome: GraphOutcome) -> RemoteEnd {
 
 fn failure(error: &NodeError) -> RemoteFailure {
     RemoteFailure::Node { error: error.to_string(), terminal: error.is_terminal() }
-}
-
-fn state_values(graph: &Graph, outcome: &GraphOutcome) -> Result<Map<String, Value>, FieldError> {
-    let to_json = graph.initial.to_json_fn();
-    match to_json(&*outcome.state, |_| true) {
-        Value::Object(state) => Ok(state),
-        Value::String(error) => Err(FieldError::new("*", error)),
-        _ => Ok(Map::new()),
-    }
 }

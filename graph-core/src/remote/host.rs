@@ -99,7 +99,7 @@ pub(crate) async fn run(
     Ok(GraphOutcome { halt: Some(halt), state, has_output: false })
 }
 
-/// Maximum number of interrupts that a task in another process can raise, and that a subgraph can raise at once.
+/// Maximum number of interrupts that a task in another process can raise, or that a subgraph can raise at once.
 const MAX_INTERRUPTS: usize = 1000;
 
 /// Maximum length of the namespace of an interrupt that another process raises, in bytes.

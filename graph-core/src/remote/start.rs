@@ -6,15 +6,14 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::{
-    checkpoint::{id::CheckpointId, record::GotoRecord, writer::Durability},
+    checkpoint::{id::CheckpointId, record::GotoRecord},
     context::{
         settings::RunSettings,
         task::{Scope, TaskContext, TaskKind, TaskStep},
     },
-    effects::Interceptor,
     label::Label,
     namespace::{Persistence, belongs_to},
     state::field::FieldWrite,
@@ -35,7 +34,7 @@ pub struct RemoteStart {
     pub(super) input: RemoteInput,
     /// The enclosing tasks, outermost first. The last one runs the subgraph.
     pub(super) tasks: Vec<RemoteTask>,
-    pub(super) settings: RemoteSettings,
+    pub(super) settings: RunSettings,
     /// Value for the first interrupt that is raised.
     pub(super) resume_value: Option<Value>,
     /// Id of the pending interrupt that `resume_value` answers, if that interrupt was raised inside the subgraph.
@@ -66,8 +65,8 @@ impl RemoteStart {
         self.tasks.iter().map(|it| it.step.checkpoint).max()
     }
 
-    /// Returns whether a namespace is the one in which the checkpoint that the subgraph starts from is stored, or lies
-    /// inside it. It may differ from the namespace of the subgraph, because the task of the subgraph had another id in
+    /// Returns whether a namespace is, or is inside, the one that stores the checkpoint from which the subgraph starts.
+    /// That checkpoint may be stored outside the subgraph's namespace, because the subgraph's task had another id in
     /// the run that created the checkpoint.
     pub(super) fn starts_from(&self, namespace: &str) -> bool {
         self.checkpoints.first().is_some_and(|(stored_in, _)| belongs_to(namespace, stored_in))
@@ -105,40 +104,6 @@ pub(super) enum RemoteInput {
     Fresh(Vec<FieldWrite>),
     Continue,
     Command { writes: Option<Vec<FieldWrite>>, gotos: Vec<GotoRecord> },
-}
-
-/// The settings of the run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct RemoteSettings {
-    pub(super) step_limit: u32,
-    pub(super) max_concurrency: Option<usize>,
-    pub(super) durability: Durability,
-    pub(super) metadata: Map<String, Value>,
-    pub(super) config: Map<String, Value>,
-}
-
-impl RemoteSettings {
-    pub(super) fn of(settings: &RunSettings) -> Self {
-        Self {
-            step_limit: settings.step_limit,
-            max_concurrency: settings.max_concurrency,
-            durability: settings.durability,
-            metadata: settings.metadata.clone(),
-            config: settings.config.clone(),
-        }
-    }
-
-    /// Returns the settings of the run in the other process.
-    pub(super) fn with_effects(self, effects: Option<Interceptor>) -> RunSettings {
-        RunSettings {
-            step_limit: self.step_limit,
-            max_concurrency: self.max_concurrency,
-            durability: self.durability,
-            metadata: self.metadata,
-            config: self.config,
-            effects,
-        }
-    }
 }
 
 /// The data of a time-travel run.
@@ -186,27 +151,6 @@ impl RemoteTask {
         self,
         parent: Option<Arc<TaskContext>>,
         scope: impl FnOnce(String, Option<Arc<TaskContext>>) -> Scope,
-    ) -> Arc<TaskContext> {
-        Arc::new(self.context(scope, parent))
-    }
-
-    /// Recreates a top-level task, with its resume values and effects.
-    pub(super) fn into_outermost_context(
-        self,
-        memory: Option<(Vec<Value>, BTreeMap<String, Value>)>,
-        scope: impl FnOnce(String, Option<Arc<TaskContext>>) -> Scope,
-    ) -> Arc<TaskContext> {
-        let mut task = self.context(scope, None);
-        if let Some((resume_values, effects)) = memory {
-            task.restore(resume_values, effects);
-        }
-        Arc::new(task)
-    }
-
-    fn context(
-        self,
-        scope: impl FnOnce(String, Option<Arc<TaskContext>>) -> Scope,
-        parent: Option<Arc<TaskContext>>,
     ) -> TaskContext {
         let scope = Arc::new(scope(self.namespace, parent));
         let node = Label::from(self.node);

@@ -56,7 +56,7 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
             namespace,
             parent,
             deps: Arc::new(deps),
-            settings: Arc::new(settings.with_effects(None)),
+            settings: Arc::new(settings),
             store: graph.store.clone(),
             cache: graph.cache.clone(),
             events: events_to_host,
@@ -70,9 +70,11 @@ impl<S: State, C: Send + Sync + 'static> CompiledGraph<S, C> {
         };
         let mut effects = start.effects;
         effects.extend(host.effects);
-        let has_memory = !effects.is_empty() || !start.known_resume_values.is_empty();
-        let memory = has_memory.then_some((start.known_resume_values, effects));
-        let cx = task.into_outermost_context(memory, scope);
+        let mut cx = task.into_context(None, scope);
+        if !effects.is_empty() || !start.known_resume_values.is_empty() {
+            cx.restore(start.known_resume_values, effects);
+        }
+        let cx = Arc::new(cx);
         let run = async move {
             let end = receive_task::run_for_host(graph, &cx, input, view).await;
             let memory = cx.has_memory().then(|| ResumeMemory {

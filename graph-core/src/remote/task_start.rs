@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    context::{resume::InnerResumeValues, task::TaskContext},
+    context::{resume::InnerResumeValues, settings::RunSettings, task::TaskContext},
     namespace::belongs_to,
-    remote::start::{RemoteSettings, RemoteTask},
+    remote::start::RemoteTask,
     stream::{EventSender, StreamMode},
 };
 
@@ -18,7 +18,7 @@ pub struct RemoteTaskStart {
     pub(super) run: String,
     pub(super) thread: Option<String>,
     pub(super) task: RemoteTask,
-    pub(super) settings: RemoteSettings,
+    pub(super) settings: RunSettings,
     pub(super) input: RemoteTaskInput,
     /// The state that the node's branches read, if they are called as part of the task.
     pub(super) view: Option<Map<String, Value>>,
@@ -55,7 +55,7 @@ impl RemoteTaskStart {
             run: scope.run.to_string(),
             thread: scope.thread.as_ref().map(|it| it.to_string()),
             task: RemoteTask::of(task),
-            settings: RemoteSettings::of(&scope.settings),
+            settings: RunSettings { effects: None, ..RunSettings::clone(&scope.settings) },
             input,
             view,
             known_resume_values: task.resume_values(),

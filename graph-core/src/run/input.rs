@@ -17,10 +17,11 @@ use crate::{
 
 /// The input of a run: fresh input (a state or an update), a command, or nothing.
 ///
-/// States and updates convert into inputs: `graph.invoke(Essay { .. }, deps)`, `thread.run(Essay::update().topic("tea"))`.
+/// States and updates convert into inputs: `graph.invoke(Essay { .. }, deps)`,
+/// `thread.run(Essay::update().topic("tea"))`.
 ///
-/// A whole state starts a thread. On a thread that has a state, it is rejected if the state has fields without a
-/// reducer, because it would silently reset them; pass an update.
+/// A whole state starts a thread. On a thread that already has a state, a whole state is rejected if it has fields
+/// without a reducer, because it would silently reset these fields; pass an update instead.
 ///
 /// ```
 /// use graph_core::{Goto, Input, MemorySaver, START, State, StateGraph};
@@ -71,7 +72,7 @@ impl<S: State> Input<S> {
     }
 
     /// Creates input that starts a new thread with `update`. If the thread already has a checkpoint, the run continues
-    /// from it and ignores `update`. With [`with_resume`](Self::with_resume), it is then also resumed.
+    /// from it and ignores `update`. With [`with_resume`](Self::with_resume), an existing thread is also resumed.
     ///
     /// See [`Thread::start_or_continue`](crate::Thread::start_or_continue) and
     /// [`Thread::start_or_resume`](crate::Thread::start_or_resume).
@@ -129,8 +130,8 @@ impl<S: State> Input<S> {
 
     /// Turns the input into a command that runs the targets of this route in addition to pending tasks.
     ///
-    /// As in LangGraph, a [deferred](crate::NodeExt::defer) target runs only after a later step of the run, so a command
-    /// whose only target is deferred runs nothing on a finished thread.
+    /// As in LangGraph, a [deferred](crate::NodeExt::defer) target runs only after a later step of the run, so a
+    /// command whose only target is deferred runs nothing on a finished thread.
     #[must_use]
     pub fn goto(mut self, route: impl Route) -> Self {
         self.gotos.extend(route.gotos());

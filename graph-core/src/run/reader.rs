@@ -1,4 +1,4 @@
-//! Reads the checkpoints of a graph of a thread.
+//! Reads the checkpoints of a thread's graph or of one of its subgraphs.
 
 use std::sync::Arc;
 

@@ -1,13 +1,13 @@
-//! The subgraphs of a thread, whose states are JSON because their types are not those of the thread's graph.
+//! The subgraphs of a thread. Their states are JSON, because their types are not those of the thread's graph.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 use serde_json::Value;
 
 use crate::{
     checkpoint::id::CheckpointId,
     engine::{
-        edit::{AsNode, EditRequest, ErasedEdit, apply_edits},
+        edit::{AsNode, ErasedEdit},
         inspect::Snapshot,
         start::run_root,
         thread_state::ThreadState,
@@ -91,10 +91,11 @@ impl<S: State, C> fmt::Debug for SubgraphThread<S, C> {
 }
 
 impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
-    /// Returns the subgraph with this namespace, which [`TaskState`](crate::TaskState) and [`Event`](crate::Event) contain.
+    /// Returns the subgraph with this namespace. [`TaskState`](crate::TaskState) and [`Event`](crate::Event) contain
+    /// the namespaces of subgraphs.
     ///
-    /// Fails with [`RunError::UnknownSubgraph`] if the graph has no such subgraph. The subgraph need not have started. A
-    /// graph that a node runs itself must be declared: see [`runs_graph`](crate::runs_graph()).
+    /// Fails with [`RunError::UnknownSubgraph`] if the graph has no such subgraph. The subgraph need not have started.
+    /// A graph that a node runs itself must be declared: see [`runs_graph`](crate::runs_graph()).
     ///
     /// ```
     /// use graph_core::{AsNode, Context, MemorySaver, NodeError, START, State, StateGraph, subgraph};
@@ -163,8 +164,8 @@ impl<S: State, C: Send + Sync + 'static> SubgraphThread<S, C> {
         Self { at: Some(checkpoint), ..self.clone() }
     }
 
-    /// Returns the current state of the subgraph, or the state [at a checkpoint](Self::at). Returns `None` if there is no
-    /// checkpoint.
+    /// Returns the current state of the subgraph, or the state [at a checkpoint](Self::at). Returns `None` if there is
+    /// no checkpoint.
     pub async fn state(&self) -> Result<Option<ThreadState<Value>>, RunError> {
         self.read_state(false).await
     }
@@ -225,25 +226,14 @@ impl<S: State, C: Send + Sync + 'static> SubgraphThread<S, C> {
         };
         let steps = steps.into_iter().map(|it| it.into_iter().map(erase).collect());
         let steps = steps.collect::<Result<Vec<_>, _>>()?;
-        let options = self.thread.options();
-        let request = EditRequest {
-            graph,
-            saver: self.thread.saver()?.clone(),
-            thread: self.thread.shared_name(),
-            namespace: &self.subgraph.namespace,
-            at: self.at,
-            run: options.resolve_run_id(),
-            deps: self.thread.deps(),
-            settings: Arc::new(options.settings.clone()),
-        };
-        apply_edits(request, steps).await
+        self.thread.apply_edits(graph, &self.subgraph.namespace, self.at, steps).await
     }
 
     /// Runs the thread's graph and returns the outcome, like [`Thread::run`].
     ///
-    /// If the subgraph is [at a checkpoint](Self::at), each enclosing graph starts from the checkpoint that it had when
-    /// that checkpoint was created, and the subgraph continues from its checkpoint. The run creates new branches, in the
-    /// thread and in the subgraph.
+    /// If the subgraph is [at a checkpoint](Self::at), each enclosing graph starts from the checkpoint that was current
+    /// when the subgraph's checkpoint was created, and the subgraph continues from its own checkpoint. The run creates
+    /// new branches, in the thread and in the subgraph.
     pub fn run(&self, input: impl IntoInput<S>) -> RunFuture<'_, RunOutcome<S>> {
         let options = self.thread.options().clone();
         let request = self.thread.request(input.into_input(), options, self.position());

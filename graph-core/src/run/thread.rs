@@ -14,7 +14,7 @@ use crate::{
         thread_state::ThreadState,
     },
     error::RunError,
-    graph::{compiled::CompiledGraph, run_options::RunOptions},
+    graph::{compiled::CompiledGraph, erased::Graph, run_options::RunOptions},
     run::{
         future::RunFuture,
         history::HistoryFilter,
@@ -182,9 +182,9 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
     /// Starts the thread with `state` if it has no checkpoint, and otherwise resumes its only pending interrupt with
     /// `value`.
     ///
-    /// Like [`start_or_continue`](Self::start_or_continue), it decides while the run holds the thread's lease. A new
-    /// thread, and a thread without a pending interrupt, ignore the value and return their next interrupt, if there is
-    /// one.
+    /// Like [`start_or_continue`](Self::start_or_continue), this method decides while the run holds the thread's lease.
+    /// A new thread, and a thread without a pending interrupt, ignore the value and return their next interrupt, if
+    /// there is one.
     ///
     /// A caller that repeats the call because its result was lost needs a different [run id](crate::RunOptions::run_id)
     /// for each value; otherwise the value could answer the next interrupt.
@@ -356,12 +356,23 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
             as_node: it.as_node,
         };
         let steps = steps.into_iter().map(|it| it.into_iter().map(erase).collect()).collect();
+        self.apply_edits(self.graph.erased(), "", self.position.at, steps).await
+    }
+
+    /// Applies edits to the graph with this namespace: the thread's own graph, or one of its subgraphs.
+    pub(super) async fn apply_edits(
+        &self,
+        graph: &Arc<Graph>,
+        namespace: &str,
+        at: Option<CheckpointId>,
+        steps: Vec<Vec<ErasedEdit>>,
+    ) -> Result<CheckpointId, RunError> {
         let request = EditRequest {
-            graph: self.graph.erased(),
+            graph,
             saver: self.saver()?.clone(),
             thread: &self.position.name,
-            namespace: "",
-            at: self.position.at,
+            namespace,
+            at,
             run: self.options.resolve_run_id(),
             deps: self.deps.clone(),
             settings: Arc::new(self.options.settings.clone()),
@@ -371,14 +382,6 @@ impl<S: State, C: Send + Sync + 'static> Thread<S, C> {
 
     pub(super) fn saver(&self) -> Result<&Arc<dyn Checkpointer>, RunError> {
         self.graph.erased().checkpointer.as_ref().ok_or(RunError::NoCheckpointer)
-    }
-
-    pub(super) fn shared_name(&self) -> &Arc<str> {
-        &self.position.name
-    }
-
-    pub(super) fn deps(&self) -> Arc<C> {
-        self.deps.clone()
     }
 
     fn reader(&self) -> Result<Reader<'_>, RunError> {

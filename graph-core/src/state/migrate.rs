@@ -108,8 +108,8 @@ impl Migrations {
 
     /// Applies `migrate` to the fields of the state when upgrading from `version` to the next one.
     ///
-    /// The function works on whole states, so it cannot upgrade the recorded writes of an unfinished step. The tasks
-    /// of such a step run again. For input that is still pending, it is called with the fields of the input.
+    /// The function works on whole states, so it cannot upgrade the recorded writes of an unfinished step. The tasks of
+    /// such a step run again. For pending input, the function is called with the fields of the input.
     pub fn custom(
         self,
         version: u32,

@@ -76,8 +76,8 @@ pub trait Reducer<T> {
 
     /// Returns the write that turns `before` into `after`, or `None` if no single write does.
     ///
-    /// A subgraph with the state of its parent writes this difference to the parent, so that concurrent changes of other
-    /// tasks are kept. Without a difference, the subgraph overwrites the field.
+    /// A subgraph with the state of its parent writes this difference to the parent, so that concurrent changes of
+    /// other tasks are kept. Without a difference, the subgraph overwrites the field.
     fn difference(_before: &T, _after: &T) -> Option<Self::Update> {
         None
     }
@@ -257,57 +257,50 @@ impl<T: PartialOrd + Clone + Serialize + DeserializeOwned + Send + Sync + 'stati
 #[derive(Debug)]
 pub struct Merge;
 
-macro_rules! merge {
-    ([$($generics:tt)*] $type:ty, $delta:expr, $difference:expr) => {
+macro_rules! merge_maps {
+    ([$($generics:tt)*] $type:ty, $equal:expr) => {
         impl<$($generics)*> Reducer<$type> for Merge {
             writes_whole_values!($type);
             fn fold(current: &mut $type, update: $type) {
                 current.extend(update);
             }
             fn delta(_: &$type, update: &$type) -> Option<Change> {
-                let delta: fn(&$type) -> Option<Change> = $delta;
-                delta(update)
+                match serde_json::to_value(update) {
+                    Ok(Value::Object(entries)) => Some(Change::Merge(entries)),
+                    _ => None,
+                }
             }
             fn difference(before: &$type, after: &$type) -> Option<$type> {
-                let difference: fn(&$type, &$type) -> Option<$type> = $difference;
-                difference(before, after)
+                let kept = before.keys().all(|it| after.contains_key(it));
+                let new = after
+                    .iter()
+                    .filter(|(key, value)| before.get(*key).is_none_or(|it| !$equal(it, *value)));
+                kept.then(|| new.map(|(key, value)| (key.clone(), value.clone())).collect())
             }
         }
     };
 }
 
-merge!([K: Ord + Clone + Serialize + DeserializeOwned + Send + Sync + 'static, V: Clone + Serialize + DeserializeOwned + Send + Sync + 'static] BTreeMap<K, V>, object, |before, after| {
-    let kept = before.keys().all(|it| after.contains_key(it));
-    let new = after.iter().filter(|(key, value)| before.get(key).is_none_or(|it| !equal(it, value)));
-    kept.then(|| new.map(|(key, value)| (key.clone(), value.clone())).collect())
-});
+merge_maps!([K: Ord + Clone + Serialize + DeserializeOwned + Send + Sync + 'static, V: Clone + Serialize + DeserializeOwned + Send + Sync + 'static] BTreeMap<K, V>, equal);
+merge_maps!([K: Eq + Hash + Clone + Serialize + DeserializeOwned + Send + Sync + 'static, V: Clone + Serialize + DeserializeOwned + Send + Sync + 'static, H: BuildHasher + Clone + Default + Send + Sync + 'static] HashMap<K, V, H>, equal);
+merge_maps!([] Map<String, Value>, PartialEq::eq);
 
-merge!([K: Eq + Hash + Clone + Serialize + DeserializeOwned + Send + Sync + 'static, V: Clone + Serialize + DeserializeOwned + Send + Sync + 'static, H: BuildHasher + Clone + Default + Send + Sync + 'static] HashMap<K, V, H>, object, |before, after| {
-    let kept = before.keys().all(|it| after.contains_key(it));
-    let new = after.iter().filter(|(key, value)| before.get(key).is_none_or(|it| !equal(it, value)));
-    kept.then(|| new.map(|(key, value)| (key.clone(), value.clone())).collect())
-});
-
-merge!([T: Ord + Clone + Serialize + DeserializeOwned + Send + Sync + 'static] BTreeSet<T>, |_| None, |before, after| {
-    before.is_subset(after).then(|| after.difference(before).cloned().collect())
-});
-
-merge!([T: Eq + Hash + Clone + Serialize + DeserializeOwned + Send + Sync + 'static, H: BuildHasher + Clone + Default + Send + Sync + 'static] HashSet<T, H>, |_| None, |before, after| {
-    before.is_subset(after).then(|| after.difference(before).cloned().collect())
-});
-
-merge!([] Map<String, Value>, object, |before, after| {
-    let kept = before.keys().all(|it| after.contains_key(it));
-    let new = after.iter().filter(|(key, value)| before.get(*key) != Some(*value));
-    kept.then(|| new.map(|(key, value)| (key.clone(), value.clone())).collect())
-});
-
-fn object<T: Serialize>(update: &T) -> Option<Change> {
-    match serde_json::to_value(update) {
-        Ok(Value::Object(entries)) => Some(Change::Merge(entries)),
-        _ => None,
-    }
+macro_rules! merge_sets {
+    ([$($generics:tt)*] $type:ty) => {
+        impl<$($generics)*> Reducer<$type> for Merge {
+            writes_whole_values!($type);
+            fn fold(current: &mut $type, update: $type) {
+                current.extend(update);
+            }
+            fn difference(before: &$type, after: &$type) -> Option<$type> {
+                before.is_subset(after).then(|| after.difference(before).cloned().collect())
+            }
+        }
+    };
 }
+
+merge_sets!([T: Ord + Clone + Serialize + DeserializeOwned + Send + Sync + 'static] BTreeSet<T>);
+merge_sets!([T: Eq + Hash + Clone + Serialize + DeserializeOwned + Send + Sync + 'static, H: BuildHasher + Clone + Default + Send + Sync + 'static] HashSet<T, H>);
 
 /// Holds the items that the latest step wrote: the first write of a step replaces the list, further writes of the step
 /// extend it, and a step without a write clears it.

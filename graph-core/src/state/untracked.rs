@@ -1,8 +1,8 @@
 //! Helpers for untracked fields, whose types need not implement serde's traits. Not part of the public API.
 //!
-//! Only values that can be serialised appear in streams. The generated code calls a method on a reference to [`Shown`] or
-//! [`Stored`]. The compiler first finds the implementation for serialisable types. If the type is not serialisable, it
-//! finds the implementation for all types, which needs one more reference.
+//! Only values that can be serialised appear in streams. The generated code chooses the implementation by autoref
+//! specialisation: it calls a method on a reference to [`Shown`] or [`Stored`], and method resolution finds the
+//! implementation for serialisable types before the implementation for all types, which needs one more reference.
 
 use std::marker::PhantomData;
 

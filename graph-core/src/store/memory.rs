@@ -7,19 +7,22 @@ mod items;
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use async_trait::async_trait;
 
-use crate::store::{
-    backend::Settings,
-    batch::{Op, OpOutput},
-    error::StoreError,
-    index::IndexConfig,
-    interface::Store,
-    memory::items::ItemTable,
-    ttl::TtlConfig,
+use crate::{
+    store::{
+        backend::Settings,
+        batch::{Op, OpOutput},
+        error::StoreError,
+        index::IndexConfig,
+        interface::Store,
+        memory::items::ItemTable,
+        ttl::TtlConfig,
+    },
+    sync::lock,
 };
 
 /// A store that keeps its items in memory, for tests and for programs that need no persistence.
@@ -69,23 +72,19 @@ impl InMemoryStore {
         self.settings = settings;
         self
     }
-
-    fn lock(&self) -> MutexGuard<'_, ItemTable> {
-        self.items.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[async_trait]
 impl Store for InMemoryStore {
     async fn sweep(&self) -> Result<usize, StoreError> {
         let context = self.settings.ttl_context();
-        Ok(self.lock().sweep(context))
+        Ok(lock(&self.items).sweep(context))
     }
 
     async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpOutput>, StoreError> {
         let prepared = self.settings.prepare(ops).await?;
         let context = self.settings.ttl_context();
-        let mut items = self.lock();
+        let mut items = lock(&self.items);
         prepared.into_iter().map(|(op, vectors)| items.apply(op, vectors, context)).collect()
     }
 }
@@ -93,7 +92,7 @@ impl Store for InMemoryStore {
 impl fmt::Debug for InMemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("InMemoryStore")
-            .field("items", &self.lock().len())
+            .field("items", &lock(&self.items).len())
             .field("settings", &self.settings)
             .finish()
     }

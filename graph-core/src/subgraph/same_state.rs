@@ -31,11 +31,11 @@ impl<S: State, C> NodeShape<S, C, IsSubgraph> for &CompiledGraph<S, C> {
     type Checked = Self;
 }
 
-/// A compiled graph is a node of another graph with the same state. The node is named after the graph.
+/// Makes a compiled graph a node of another graph with the same state. The node is named after the graph.
 ///
 /// The subgraph starts with the parent's input fields, and only the fields that it changed are written to the parent's
-/// state. A list with the reducer `append` receives only the items that the subgraph appended, so several such subgraphs
-/// can run in one step.
+/// state. A list with the reducer `append` receives only the items that the subgraph appended, so several such
+/// subgraphs can run in one step.
 #[diagnostic::do_not_recommend]
 impl<S: State, C: Send + Sync + 'static> IntoNode<S, C, IsSubgraph> for &CompiledGraph<S, C> {
     type Input = S;
@@ -113,8 +113,8 @@ impl<S: State> ErasedNode for SameState<S> {
         let (inner, cx) = (self.inner.clone(), cx.clone());
         Box::pin(async move {
             let input = S::clone(&*input.state::<S>(cx.node())?).into_update();
-            // The state in which the subgraph starts. A subgraph that resumes from its checkpoint gets the same input as
-            // when it started, so the state at its start need not be stored.
+            // The state in which the subgraph starts. A subgraph that resumes from its checkpoint gets the same input
+            // as when it started, so the state at its start need not be stored.
             let mut before: S = downcast_state(inner.graph.initial.snapshot());
             before.fold(&mut input.clone(), &mut Fold::default()).map_err(NodeError::terminal)?;
             let outcome = run_nested(&cx, &inner, RunInput::Fresh(Box::new(input))).await?;

@@ -57,7 +57,7 @@ struct Log {
 }
 
 #[tokio::test]
-async fn a_whole_state_with_reducers_only_is_an_update() {
+async fn a_whole_state_is_an_update_if_all_its_fields_have_reducers() {
     let graph = StateGraph::<Log>::new().node_as("end", async |_: &Log| ()).edge(START, "end");
     let thread = thread_of(graph, &());
     for line in ["a", "b"] {
@@ -193,7 +193,7 @@ async fn untracked_fields_need_no_serde() {
 }
 
 #[tokio::test]
-async fn the_size_limit_covers_answers_questions_and_payloads() {
+async fn the_size_limit_applies_to_resume_values_interrupts_and_payloads() {
     let long = "x".repeat(2_000);
     let text = long.clone();
     let graph = graph()
@@ -236,12 +236,12 @@ async fn a_repeated_start_with_the_same_run_id_applies_its_input_once() {
         probe.fail_next("b", 1);
         let input = || Input::from(trail(["input"]));
         thread.run(input()).await.unwrap_err();
-        // The caller does not know how far its call got, and repeats it.
+        // The caller does not know the result of its call, and repeats the call.
         for _ in 0..2 {
             let outcome = thread.run(input()).await.unwrap();
             assert_eq!(outcome.state(), &trail(["input", "a", "b", "c", "d"]), "{durability:?}");
         }
-        // Another run follows. The first one is still known.
+        // The id of the first run is still known after another run.
         let next = graph.thread("t", probe.clone());
         assert!(next.run(Trail::update().path(["next".to_owned()])).await.unwrap().is_done());
         let path = path_of(&next).await;
@@ -324,7 +324,7 @@ fn backends_are_accepted_as_values_and_as_arcs() {
 }
 
 #[tokio::test]
-async fn concurrent_calls_with_equal_keys_are_matched_by_creation() {
+async fn concurrent_calls_with_equal_keys_are_matched_by_creation_order() {
     let made = Arc::new(AtomicU32::new(0));
     let counter = made.clone();
     let calls = async move |_: &Trail, cx: &Context<Probe>| {

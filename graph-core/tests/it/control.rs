@@ -176,7 +176,7 @@ async fn a_thread_continues_after_a_cancelled_run() {
 }
 
 #[tokio::test]
-async fn a_run_cancelled_in_advance_runs_nothing() {
+async fn a_run_cancelled_before_it_starts_runs_no_node() {
     let probe = Probe::default();
     let graph = chain(["a"]).compile().unwrap();
     let control = RunControl::new();

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use graph_core::{
     Context, Durability, JournalError, NodeError, NodeExt, RetryPolicy, RunOptions, START,
-    StateGraph, send, subgraph,
+    StateGraph, send,
 };
 
 use crate::support::{
-    InjectedError, Item, Probe, Trail, TrailUpdate, graph, thread_of, trail, visited,
+    InjectedError, Item, Probe, Trail, TrailUpdate, graph, sub, thread_of, trail, visited,
 };
 
 /// Makes a journaled call, then fails as often as the probe requests.
@@ -128,11 +128,7 @@ async fn a_new_task_repeats_the_call() {
 #[tokio::test]
 async fn a_call_inside_a_subgraph_is_not_repeated() {
     let probe = Probe::default();
-    let inner = paying().compile().unwrap();
-    let path_update = |it: Trail| Trail::update().path(it.path);
-    let graph = graph()
-        .node(subgraph("inner", &inner, |_: &Trail| Trail::default(), path_update))
-        .edge(START, "inner");
+    let graph = graph().node(sub("inner", paying())).edge(START, "inner");
     let thread = thread_of(graph, &probe);
     probe.fail_next("pay", 1);
     thread.run(Trail::default()).await.unwrap_err();

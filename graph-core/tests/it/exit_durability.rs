@@ -1,4 +1,4 @@
-//! Runs with exit durability: they convert values to JSON only when they store them.
+//! Runs with exit durability, which convert values to JSON only when they store them.
 
 use std::{collections::BTreeMap, time::Duration};
 

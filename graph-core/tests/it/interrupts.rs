@@ -3,12 +3,11 @@
 use graph_core::{
     Context, Goto, IgnoredInterruptError, Input, Interrupt, MemorySaver, NodeError, NodeExt,
     Persistence, ResumeValueError, RetryPolicy, RunError, START, State, StateGraph, Thread, send,
-    subgraph,
 };
 use serde_json::json;
 
 use crate::support::{
-    Item, Probe, Trail, TrailUpdate, ask, failed_node, graph, pass, path_of, thread_of, trail,
+    Item, Probe, Trail, TrailUpdate, ask, failed_node, graph, pass, path_of, sub, thread_of, trail,
     visited,
 };
 
@@ -200,16 +199,8 @@ async fn sent_tasks_interrupt_independently() {
 }
 
 fn nested() -> StateGraph<Trail, Probe> {
-    let inner = graph()
-        .node_as("before", pass)
-        .node_as("inner", ask)
-        .sequence(["before", "inner"])
-        .compile()
-        .expect("the graph is valid");
-    let path_update = |it: Trail| Trail::update().path(it.path);
-    graph()
-        .node(subgraph("sub", &inner, |_: &Trail| Trail::default(), path_update))
-        .edge(START, "sub")
+    let inner = graph().node_as("before", pass).node_as("inner", ask).sequence(["before", "inner"]);
+    graph().node(sub("sub", inner)).edge(START, "sub")
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! Situations from open issues of LangGraph. Each test is named after what this engine does instead.
+//! Situations from open issues of LangGraph. The comment of a test describes LangGraph's behaviour, and the name of the
+//! test this engine's.
 //!
 //! `book/chapters/langgraph-issues.md` lists the issues with their tests.
 
@@ -136,7 +137,7 @@ async fn handle(_: &Trail, cx: &Context<Probe>) -> Command<Trail, Goto> {
 /// Python issues 8277 and 8608: a handled error is raised anyway if other tasks run in the step, or if the run is
 /// streamed with subgraphs.
 #[tokio::test]
-async fn a_handled_error_is_not_raised_beside_other_tasks_or_in_a_stream() {
+async fn a_handled_error_is_not_raised_with_parallel_tasks_or_in_streams() {
     let graph = graph()
         .node_as("boom", fail.on_error(handle))
         .node_as("sibling", pass)

@@ -3,10 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use graph_core::{
-    Context, Durability, MemorySaver, NodeError, Persistence, RunError, RunOptions, RunOutcome,
-    START, State, StateGraph,
+    Context, Durability, MemorySaver, RunError, RunOptions, START, State, StateGraph,
     checkpoint::{CheckpointError, Checkpointer},
-    subgraph,
 };
 
 use crate::support::thread_of;
@@ -68,28 +66,6 @@ async fn a_completed_run_releases_its_checkpointer() {
             assert_eq!(Arc::strong_count(&saver), 1, "{durability:?}");
         }
     }
-}
-
-async fn ask(_: &Note, cx: &Context) -> Result<NoteUpdate, NodeError> {
-    Ok(Note::update().lines([cx.interrupt::<String>("continue?")?]))
-}
-
-#[tokio::test]
-async fn an_interrupt_in_a_subgraph_without_persistence_is_resumed_by_id() {
-    let inner = StateGraph::<Note>::new().node(ask).edge(START, ask).compile().unwrap();
-    let node = subgraph(
-        "inner",
-        &inner,
-        |_: &Note| Note::default(),
-        |it: Note| Note::update().lines(it.lines),
-    );
-    let graph =
-        StateGraph::<Note>::new().node(node.persistence(Persistence::None)).edge(START, "inner");
-    let thread = thread_of(graph, &());
-    let outcome = thread.run(Note::default()).await.unwrap();
-    let id = outcome.interrupts()[0].id.clone();
-    let outcome = thread.resume_by_id([(id, "yes".into())]).await.unwrap();
-    assert!(matches!(&outcome, RunOutcome::Done(note) if note.lines == ["yes"]), "{outcome:?}");
 }
 
 #[derive(State, Clone, Debug, Default)]

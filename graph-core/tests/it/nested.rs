@@ -2,22 +2,12 @@
 
 use graph_core::{
     Context, Durability, NodeError, Persistence, RunControl, RunOptions, RunOutcome, START,
-    StateGraph, StopReason, Stops, SubgraphNode, Thread, subgraph,
+    StopReason, Stops, SubgraphNode, Thread,
 };
 
 use crate::support::{
-    Probe, Trail, TrailUpdate, ask, chain, graph, pass, thread_of, trail, visited, with_nodes,
+    Probe, Trail, TrailUpdate, ask, chain, graph, pass, sub, thread_of, trail, visited, with_nodes,
 };
-
-fn path_of_inner(inner: Trail) -> TrailUpdate {
-    Trail::update().path(inner.path)
-}
-
-/// Wraps `inner` as the node `sub`.
-fn sub(inner: StateGraph<Trail, Probe>) -> SubgraphNode<Trail, Probe> {
-    let inner = inner.compile().expect("the graph is valid");
-    subgraph("sub", &inner, |_: &Trail| Trail::default(), path_of_inner)
-}
 
 /// Returns a thread of the node `sub`, followed by the node `after`.
 fn followed(node: SubgraphNode<Trail, Probe>, probe: &Probe) -> Thread<Trail, Probe> {
@@ -28,7 +18,7 @@ fn followed(node: SubgraphNode<Trail, Probe>, probe: &Probe) -> Thread<Trail, Pr
 #[tokio::test]
 async fn a_drained_subgraph_resumes_from_its_own_checkpoint() {
     let (probe, control) = (Probe::default(), RunControl::new());
-    let thread = followed(sub(chain(["a", "b"])), &probe);
+    let thread = followed(sub("sub", chain(["a", "b"])), &probe);
     probe.block("a");
     let running = thread.clone().with_options(RunOptions::new().control(control.clone()));
     let run = tokio::spawn(async move { running.run(Trail::default()).await });
@@ -49,7 +39,7 @@ async fn a_drained_subgraph_resumes_from_its_own_checkpoint() {
 #[tokio::test]
 async fn a_cancelled_subgraph_resumes_from_its_own_checkpoint() {
     let (probe, control) = (Probe::default(), RunControl::new());
-    let thread = followed(sub(chain(["a", "b"])), &probe);
+    let thread = followed(sub("sub", chain(["a", "b"])), &probe);
     probe.block("b");
     let running = thread.clone().with_options(RunOptions::new().control(control.clone()));
     let run = tokio::spawn(async move { running.run(Trail::default()).await });
@@ -66,7 +56,7 @@ async fn a_cancelled_subgraph_resumes_from_its_own_checkpoint() {
 #[tokio::test]
 async fn a_static_stop_in_a_subgraph_stops_the_run() {
     let probe = Probe::default();
-    let thread = followed(sub(chain(["a", "b"]).stop_before(Stops::at(["b"]))), &probe);
+    let thread = followed(sub("sub", chain(["a", "b"]).stop_before(Stops::at(["b"]))), &probe);
     let outcome = thread.run(Trail::default()).await.unwrap();
     assert!(
         matches!(outcome, RunOutcome::Stopped { reason: StopReason::Before, .. }),
@@ -84,7 +74,7 @@ async fn every_durability_stores_an_interrupt_in_a_subgraph() {
         let probe = Probe::default();
         let inner = with_nodes(["a"]).node_as("b", ask).sequence(["a", "b"]);
         let options = RunOptions::new().durability(durability);
-        let thread = followed(sub(inner), &probe).with_options(options);
+        let thread = followed(sub("sub", inner), &probe).with_options(options);
         assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
         probe.trace();
         let outcome = thread.resume("B").await.unwrap();
@@ -95,20 +85,26 @@ async fn every_durability_stores_an_interrupt_in_a_subgraph() {
 
 #[tokio::test]
 async fn an_interrupted_subgraph_without_persistence_starts_over() {
-    let probe = Probe::default();
-    let inner = with_nodes(["a"]).node_as("b", ask).sequence(["a", "b"]);
-    let thread = followed(sub(inner).persistence(Persistence::None), &probe);
-    assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
-    probe.trace();
-    let outcome = thread.resume("B").await.unwrap();
-    assert_eq!(outcome.state(), &trail(["a", "B", "after"]));
-    assert_eq!(probe.trace(), "1: a | 2: after b");
+    for by_id in [false, true] {
+        let probe = Probe::default();
+        let inner = with_nodes(["a"]).node_as("b", ask).sequence(["a", "b"]);
+        let thread = followed(sub("sub", inner).persistence(Persistence::None), &probe);
+        let outcome = thread.run(Trail::default()).await.unwrap();
+        let id = outcome.interrupts()[0].id.clone();
+        probe.trace();
+        let outcome = match by_id {
+            true => thread.resume_by_id([(id, "B".into())]).await.unwrap(),
+            false => thread.resume("B").await.unwrap(),
+        };
+        assert_eq!(outcome.state(), &trail(["a", "B", "after"]));
+        assert_eq!(probe.trace(), "1: a | 2: after b");
+    }
 }
 
 #[tokio::test]
 async fn a_subgraph_with_thread_persistence_travels_in_time_with_its_thread() {
     let probe = Probe::default();
-    let thread = followed(sub(chain(["a"])).persistence(Persistence::Thread), &probe);
+    let thread = followed(sub("sub", chain(["a"])).persistence(Persistence::Thread), &probe);
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
     let first = thread.history(None).await.unwrap();
     let entry = first.iter().find(|it| it.next == ["sub"]).unwrap().id;
@@ -142,7 +138,7 @@ async fn an_interrupt_in_a_graph_called_by_a_node_reaches_the_caller() {
 
 #[tokio::test]
 async fn the_step_limit_applies_to_each_graph_separately() {
-    let thread = followed(sub(chain(["a", "b", "c"])), &Probe::default());
+    let thread = followed(sub("sub", chain(["a", "b", "c"])), &Probe::default());
     let limited = |limit| thread.clone().with_options(RunOptions::new().step_limit(limit));
     assert!(limited(3).run(Trail::default()).await.is_err(), "the inner graph takes three steps");
     assert!(limited(4).run(Trail::update()).await.unwrap().is_done());

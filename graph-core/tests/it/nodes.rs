@@ -44,27 +44,6 @@ async fn a_node_has_one_of_four_signatures() {
     assert_eq!(state, trail(["state 0", "on_state_with deps", "payload 1", "payload 2 deps"]));
 }
 
-#[tokio::test]
-async fn named_closures_are_nodes() {
-    let prefix = "from".to_owned();
-    let moved = prefix.clone();
-    let graph = StateGraph::<Trail>::new()
-        .node_as("async", async |it: &Trail| visited(&format!("async {}", it.path.len())))
-        .node_as("captures", move |_: &Trail| {
-            let text = format!("{moved} outside");
-            async move { visited(&text) }
-        })
-        .node_as("context", async |_: &Trail, cx: &Context| visited(cx.node()))
-        .node_as("payload", async |item: Item| visited(&item.0.to_string()))
-        .sequence(["async", "captures", "context"])
-        .branch("context", |_: &Trail| Goto::send("payload", serde_json::json!(5)))
-        .compile()
-        .unwrap();
-    let state = graph.invoke(Trail::default(), ()).await.unwrap();
-    assert_eq!(state, trail(["async 0", "from outside", "context", "5"]));
-    assert_eq!(prefix, "from");
-}
-
 trait Word: Send + Sync + 'static {
     const WORD: &'static str;
 }
@@ -229,15 +208,4 @@ async fn a_node_error_keeps_its_type() {
     assert_eq!(error.to_string(), "node `fails` failed in step 1: injected failure of `x`");
     let RunError::Node { step, terminal, .. } = error else { panic!("{error}") };
     assert_eq!((step, terminal), (1, false));
-}
-
-#[tokio::test]
-async fn a_node_error_can_be_text() {
-    async fn fails(_: &Trail) -> Result<TrailUpdate, NodeError> {
-        Err("text error")?;
-        Ok(visited("never"))
-    }
-    let graph = StateGraph::<Trail>::new().node(fails).edge(START, fails).compile().unwrap();
-    let error = graph.invoke(Trail::default(), ()).await.unwrap_err();
-    assert!(error.to_string().ends_with("text error"), "{error}");
 }

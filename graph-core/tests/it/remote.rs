@@ -1,5 +1,5 @@
-//! Tests of subgraphs that run in another process. A runner simulates the other process: it sends the start as JSON to a
-//! copy of the graph.
+//! Tests of subgraphs that run in another process. A runner simulates the other process: it sends the start as JSON to
+//! a copy of the graph.
 
 use std::{
     sync::{

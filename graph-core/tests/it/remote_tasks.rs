@@ -39,7 +39,7 @@ fn split(job: &Job) -> Parts {
     Parts::Send((0..if job.mode == "alone" { 1 } else { 4 }).collect())
 }
 
-/// Counts the calls of the effect and of the failing attempts.
+/// Number of external calls that the nodes have made.
 type Calls = Arc<AtomicU32>;
 
 async fn part(number: u32, cx: &Context<Calls>) -> Result<JobUpdate, NodeError> {
@@ -111,7 +111,7 @@ fn graph() -> CompiledGraph<Job, Calls> {
         .expect("the graph is valid")
 }
 
-/// Runs tasks in a copy of the graph, with the effects that the first of two executions has recorded.
+/// Runs tasks in a copy of the graph. A repeated execution gets the effects that the first one has recorded.
 #[derive(Debug, Default)]
 struct Loopback {
     placed: Mutex<Vec<(String, Option<String>)>>,

@@ -1,19 +1,19 @@
-//! Runs with a run id that are repeated: the answer without an interrupt id is used once.
+//! Repeated runs with the same run id use an answer without an interrupt id only once.
 
 use graph_core::{
     Context, Durability, Input, MemorySaver, NodeError, RunError, RunOptions, START, StateGraph,
     Stops, Thread,
     checkpoint::{Checkpointer, Lookup, Source, TaskEvent, TaskId, TaskRecord},
-    subgraph,
 };
 use serde_json::json;
 
 use crate::support::{
-    Probe, Trail, TrailUpdate, ask, failed_node, graph, pass, thread_of, trail, visited, with_nodes,
+    Probe, Trail, TrailUpdate, ask, failed_node, graph, pass, sub, thread_of, trail, visited,
+    with_nodes,
 };
 
-/// Asks two questions in one task, so that no checkpoint is stored between them. Can fail before the first one, and
-/// between them.
+/// Asks two questions in one task, so that no checkpoint is stored between them. Can fail before the first question and
+/// between the two.
 async fn ask_twice(_: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
     cx.deps().enter(cx.step(), "before").await?;
     let first: String = cx.interrupt("first?")?;
@@ -26,7 +26,7 @@ fn survey() -> StateGraph<Trail, Probe> {
     graph().node(ask_twice).edge(START, ask_twice).checkpointer(MemorySaver::new())
 }
 
-/// Returns the thread for runs with this id.
+/// Returns a handle to the thread. Runs that it starts have the id `run`.
 fn named(thread: &Thread<Trail, Probe>, run: &str) -> Thread<Trail, Probe> {
     thread.clone().with_options(RunOptions::new().run_id(run))
 }
@@ -87,12 +87,8 @@ async fn a_repeated_answer_to_a_subgraph_is_used_once() {
         .node_as("c", ask)
         .edge(START, "a")
         .edge("a", "b")
-        .edge("a", "c")
-        .compile()
-        .unwrap();
-    let output = |it: Trail| Trail::update().path(it.path);
-    let node = subgraph("sub", &inner, |_: &Trail| Trail::default(), output);
-    let graph = graph().node(node).edge(START, "sub").checkpointer(MemorySaver::new());
+        .edge("a", "c");
+    let graph = graph().node(sub("sub", inner)).edge(START, "sub").checkpointer(MemorySaver::new());
     let graph = graph.compile().unwrap();
     for is_addressed in [false, true] {
         let thread = graph.thread(format!("addressed: {is_addressed}"), Probe::default());
@@ -117,9 +113,7 @@ async fn a_repeated_answer_to_a_subgraph_is_used_once() {
 #[tokio::test]
 async fn a_repeated_answer_at_a_checkpoint_of_a_subgraph_is_used_once() {
     let inner = graph().node_as("a", ask).node_as("b", ask).sequence(["a", "b"]);
-    let output = |it: Trail| Trail::update().path(it.path);
-    let node = subgraph("sub", &inner.compile().unwrap(), |_: &Trail| Trail::default(), output);
-    let graph = graph().node(node).edge(START, "sub").checkpointer(MemorySaver::new());
+    let graph = graph().node(sub("sub", inner)).edge(START, "sub").checkpointer(MemorySaver::new());
     let graph = graph.compile().unwrap();
     let thread = graph.thread("t", Probe::default());
     let _ = thread.run(Trail::default()).await.unwrap();
@@ -143,30 +137,19 @@ async fn stopped_before(node: &'static str, thread: &Thread<Trail, Probe>) {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_pending_interrupt_is_used_by_the_repetition_if_no_task_has_taken_it() {
-    let probe = Probe::default();
-    let thread = survey().compile().unwrap().thread("t", probe.clone());
-    stopped_before("ask_twice", &thread).await;
-    probe.fail_next("before", 1);
-    let error = named(&thread, "a").resume("yes").await.unwrap_err();
-    assert_eq!(failed_node(&error), "ask_twice");
-    for _ in 0..2 {
-        let outcome = named(&thread, "a").resume("yes").await.unwrap();
-        assert_eq!(outcome.interrupts()[0].value, "second?");
-    }
-}
-
-#[tokio::test]
-async fn an_answer_without_a_pending_interrupt_is_not_used_by_the_repetition_of_a_failed_task() {
-    let probe = Probe::default();
-    let thread = survey().compile().unwrap().thread("t", probe.clone());
-    stopped_before("ask_twice", &thread).await;
-    probe.fail_next("between", 1);
-    let error = named(&thread, "a").resume("yes").await.unwrap_err();
-    assert_eq!(failed_node(&error), "ask_twice");
-    for _ in 0..2 {
-        let outcome = named(&thread, "a").resume("yes").await.unwrap();
-        assert_eq!(outcome.interrupts()[0].value, "second?");
+async fn a_repeated_answer_without_a_pending_interrupt_is_used_once() {
+    // The task fails before it takes the answer, or afterwards.
+    for place in ["before", "between"] {
+        let probe = Probe::default();
+        let thread = survey().compile().unwrap().thread("t", probe.clone());
+        stopped_before("ask_twice", &thread).await;
+        probe.fail_next(place, 1);
+        let error = named(&thread, "a").resume("yes").await.unwrap_err();
+        assert_eq!(failed_node(&error), "ask_twice");
+        for _ in 0..2 {
+            let outcome = named(&thread, "a").resume("yes").await.unwrap();
+            assert_eq!(outcome.interrupts()[0].value, "second?", "{place}");
+        }
     }
 }
 

@@ -102,7 +102,7 @@ async fn a_repeated_command_with_the_same_run_id_is_applied_once() {
 }
 
 #[tokio::test]
-async fn a_repeated_start_or_resume_with_the_same_run_id_answers_once() {
+async fn a_repeated_start_or_resume_with_the_same_run_id_is_applied_once() {
     for durability in [Durability::Sync, Durability::Async, Durability::Exit] {
         let ask = async |_: &Trail, cx: &Context<Probe>| {
             Ok::<_, NodeError>(Trail::update().path([cx.interrupt::<String>("next?")?]))
@@ -208,7 +208,7 @@ async fn an_unknown_checkpoint_is_an_error() {
 }
 
 #[tokio::test]
-async fn threads_need_a_checkpointer_and_vice_versa() {
+async fn threads_and_checkpointers_require_each_other() {
     let stored = chain(["a"]).checkpointer(MemorySaver::new()).compile().unwrap();
     let error = stored.invoke(Trail::default(), Probe::default()).await.unwrap_err();
     assert!(matches!(error, RunError::MissingThread));

@@ -93,7 +93,7 @@ fn input() -> All {
 }
 
 #[tokio::test]
-async fn parallel_subgraphs_duplicate_nothing() {
+async fn parallel_subgraphs_do_not_duplicate_their_input() {
     let (left, right) = (child("left"), child("right"));
     let graph = StateGraph::<All>::new()
         .node(&left)

@@ -21,7 +21,7 @@ use crate::support::{
 /// Lets a limited number of writes succeed and fails all later ones.
 #[derive(Clone, Debug)]
 struct FailAfter {
-    /// Number of writes that still succeed.
+    /// Number of writes that succeed before all others fail.
     remaining: Arc<AtomicUsize>,
 }
 

@@ -218,6 +218,7 @@ async fn a_corrupt_checkpoint_is_reported_and_older_ones_stay_usable() {
     let bad = store_corrupt_checkpoint(&saver).await;
     probe.trace();
 
+    assert_corrupt(&thread.state().await.unwrap_err(), bad);
     assert_corrupt(&thread.proceed().await.unwrap_err(), bad);
     assert_corrupt(&thread.run(Trail::update()).await.unwrap_err(), bad);
     let edited = thread.update_state(Trail::update().note("x"), AsNode::Last).await;
@@ -227,16 +228,6 @@ async fn a_corrupt_checkpoint_is_reported_and_older_ones_stay_usable() {
     let outcome = thread.at(good).run(Trail::update().path(["on".to_owned()])).await.unwrap();
     assert_eq!(outcome.state(), &trail(["a", "on", "a"]));
     assert_eq!(path_of(&thread).await, ["a", "on", "a"]);
-}
-
-#[tokio::test]
-async fn reading_a_corrupt_checkpoint_reports_its_id() {
-    let saver = MemorySaver::new();
-    let graph = chain(["a"]).checkpointer(saver.clone()).compile().unwrap();
-    let thread = graph.thread("t", Probe::default());
-    assert!(thread.run(Trail::default()).await.unwrap().is_done());
-    let bad = store_corrupt_checkpoint(&saver).await;
-    assert_corrupt(&thread.state().await.unwrap_err(), bad);
 }
 
 #[tokio::test]

@@ -4,36 +4,26 @@ use std::collections::BTreeMap;
 
 use graph_core::{
     AsNode, CompiledGraph, Context, Durability, Goto, HistoryFilter, Input, MemorySaver, NodeError,
-    NodeExt, Persistence, RunError, RunOptions, START, StateGraph, Stops, SubgraphNode,
-    SubgraphThread, Thread, checkpoint::Source, runs_graph, subgraph,
+    NodeExt, Persistence, RunError, RunOptions, START, Stops, SubgraphThread, Thread,
+    checkpoint::Source, runs_graph,
 };
 use serde_json::{Value, json};
 
 use crate::support::{
-    Probe, Trail, TrailUpdate, ask, chain, graph, pass, thread_of, trail, with_nodes,
+    Probe, Trail, TrailUpdate, ask, chain, graph, pass, sub, thread_of, trail, with_nodes,
 };
 
 type Sub = SubgraphThread<Trail, Probe>;
-
-fn node(
-    name: &str,
-    inner: StateGraph<Trail, Probe>,
-    persistence: Persistence,
-) -> SubgraphNode<Trail, Probe> {
-    let inner = inner.compile().expect("the graph is valid");
-    let output = |it: Trail| Trail::update().path(it.path);
-    subgraph(name, &inner, |_: &Trail| Trail::default(), output).persistence(persistence)
-}
 
 /// Returns a thread whose graph runs `outer`, then `after`. `outer` is a subgraph that runs `before`, then `inner`.
 /// `inner` is a subgraph that runs `a`, `b` and `c`, and `b` raises an interrupt.
 fn thread(persistence: Persistence, probe: &Probe) -> Thread<Trail, Probe> {
     let inner = with_nodes(["a", "c"]).node_as("b", ask).sequence(["a", "b", "c"]);
     let outer = with_nodes(["before"])
-        .node(node("inner", inner, persistence))
+        .node(sub("inner", inner).persistence(persistence))
         .sequence(["before", "inner"]);
     let graph = graph()
-        .node(node("outer", outer, persistence))
+        .node(sub("outer", outer).persistence(persistence))
         .node_as("after", pass)
         .sequence(["outer", "after"])
         .checkpointer(MemorySaver::new());
@@ -210,11 +200,11 @@ async fn the_head_of_a_subgraph_addressed_by_id_is_resumed_normally() {
 
 #[tokio::test]
 async fn graphs_inside_an_addressed_subgraph_are_rewound_to_its_checkpoint() {
-    let memory = node("memory", chain(["x"]), Persistence::Thread);
+    let memory = sub("memory", chain(["x"])).persistence(Persistence::Thread);
     // `memory` keeps its path, so its second invocation returns two entries.
     let again = |state: &Trail| (state.path.len() < 2).then(|| Goto::node("memory"));
     let outer = graph().node(memory).edge(START, "memory").branch("memory", again);
-    let graph = graph().node(node("outer", outer, Persistence::Invocation)).edge(START, "outer");
+    let graph = graph().node(sub("outer", outer)).edge(START, "outer");
     let thread = thread_of(graph, &Probe::default());
     let outcome = thread.run(Trail::default()).await.unwrap();
     assert_eq!(outcome.state(), &trail(["x", "x", "x"]));
@@ -231,7 +221,7 @@ async fn graphs_inside_an_addressed_subgraph_are_rewound_to_its_checkpoint() {
 
 #[tokio::test]
 async fn a_run_starts_from_a_subgraph_that_a_command_started() {
-    let draft = node("draft", graph().node_as("b", ask).edge(START, "b"), Persistence::Invocation);
+    let draft = sub("draft", graph().node_as("b", ask).edge(START, "b"));
     let graph = with_nodes(["a"]).node(draft.command_only()).edge(START, "a");
     let thread = thread_of(graph, &Probe::default());
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
@@ -249,7 +239,8 @@ async fn a_run_starts_from_a_subgraph_that_a_command_started() {
 
 #[tokio::test]
 async fn a_run_needs_the_checkpoints_of_the_enclosing_graphs() {
-    let graph = graph().node(node("inner", chain(["x"]), Persistence::Thread)).edge(START, "inner");
+    let inner = sub("inner", chain(["x"])).persistence(Persistence::Thread);
+    let graph = graph().node(inner).edge(START, "inner");
     let options = RunOptions::new().durability(Durability::Exit);
     let thread = thread_of(graph, &Probe::default()).with_options(options);
     assert!(thread.run(Trail::default()).await.unwrap().is_done());
@@ -277,7 +268,7 @@ async fn a_subgraph_that_has_not_started_has_no_state_to_edit() {
     assert!(error.to_string().contains("has no checkpoint to edit"), "{error}");
 }
 
-/// Interrupts in a graph whose input is not empty.
+/// Raises an interrupt if the input of the graph was not empty.
 async fn ask_second(trail: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeError> {
     if trail.path.len() < 2 { pass(trail, cx).await } else { ask(trail, cx).await }
 }

@@ -5,7 +5,10 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use graph_core::{Context, MemorySaver, NodeError, RunError, START, State, StateGraph, Thread};
+use graph_core::{
+    Context, MemorySaver, NodeError, RunError, START, State, StateGraph, SubgraphNode, Thread,
+    subgraph,
+};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
@@ -148,6 +151,13 @@ pub(crate) fn diamond() -> StateGraph<Trail, Probe> {
         .edge("a", "b")
         .edge("a", "c")
         .join(["b", "c"], "d")
+}
+
+/// Returns a node that runs the graph from an empty state and adds the resulting path to the parent's path.
+pub(crate) fn sub(name: &str, inner: StateGraph<Trail, Probe>) -> SubgraphNode<Trail, Probe> {
+    let inner = inner.compile().expect("the graph is valid");
+    let output = |it: Trail| Trail::update().path(it.path);
+    subgraph(name, &inner, |_: &Trail| Trail::default(), output)
 }
 
 /// Compiles the graph with a new [`MemorySaver`], and returns its thread `t`.

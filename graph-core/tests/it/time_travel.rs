@@ -1,8 +1,6 @@
 //! Time travel: a thread's history, and branches from older checkpoints.
 
-use graph_core::{
-    Context, HistoryFilter, RunOptions, START, Thread, ThreadState, checkpoint::Source,
-};
+use graph_core::{Context, HistoryFilter, RunOptions, Thread, ThreadState, checkpoint::Source};
 use serde_json::json;
 
 use crate::support::{
@@ -135,16 +133,6 @@ async fn an_old_checkpoint_can_be_edited() {
     assert_eq!(state.next, ["b"]);
     assert!(thread.proceed().await.unwrap().is_done());
     assert_eq!(probe.trace(), "3: b");
-}
-
-#[tokio::test]
-async fn the_head_addressed_by_id_is_resumed_normally() {
-    let probe = Probe::default();
-    let thread = thread_of(graph().node(ask).edge(START, ask), &probe);
-    assert_eq!(thread.run(Trail::default()).await.unwrap().interrupts().len(), 1);
-    let head = thread.state().await.unwrap().unwrap().id;
-    let outcome = thread.at(head).resume("x").await.unwrap();
-    assert_eq!(outcome.state(), &trail(["x"]));
 }
 
 #[tokio::test]

@@ -73,8 +73,8 @@ impl TaskContext {
         }
     }
 
-    /// Returns the key of a journaled call, which contains the call's name, and the smallest number that no equal call
-    /// of this attempt has taken.
+    /// Returns the key of a journaled call, prefixed with the call's name, and takes the smallest number that no equal
+    /// call of this attempt has taken.
     pub(in crate::context) fn number_call(
         &self,
         name: &str,

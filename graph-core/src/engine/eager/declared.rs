@@ -1,4 +1,4 @@
-//! Checks that tasks of an eager graph write and lead to what their nodes declare.
+//! Checks that the tasks of an eager graph write only fields and route only to targets that their nodes declare.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl Engine {
-    /// Replaces the outcome of a task by a failure if the task wrote a field or led to a node that its node does not
-    /// declare.
+    /// Replaces the outcome of a task with a failure if the task wrote a field or routed to a node that its node does
+    /// not declare.
     pub(in crate::engine) fn check_declared(&self, cx: &TaskContext, outcome: &mut TaskOutcome) {
         if let TaskOutcome::Done(output) = outcome {
             if let Err(error) = self.undeclared_use(output) {
@@ -26,7 +26,7 @@ impl Engine {
         }
     }
 
-    /// Returns an error if a task wrote a field or led to a node that its node does not declare.
+    /// Returns an error if a task wrote a field or routed to a node that its node does not declare.
     #[inline]
     pub(in crate::engine) fn undeclared_use(
         &self,

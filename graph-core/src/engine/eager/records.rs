@@ -12,7 +12,7 @@ impl Engine {
     /// Returns the records of tasks of later steps, which the next checkpoint has to contain as well.
     pub(in crate::engine) fn records_ahead(&mut self) -> Vec<TaskRecord> {
         let Some(target) = &self.scope.record_target else { return Vec::new() };
-        // From now on, running tasks store their records under both checkpoints.
+        // From now on, running tasks store their records under the new checkpoint, too.
         target.begin(self.history.id);
         let mut records = self.records.results_and_effects();
         if let Some(ahead) = &self.ahead {
@@ -23,7 +23,7 @@ impl Engine {
         records
     }
 
-    /// Drops the records of the tasks of the current step, which is committed.
+    /// Drops the records of the tasks of the current step after the step was committed.
     pub(in crate::engine) fn drop_committed_records(&mut self, tasks: &[StepTask]) {
         if self.ahead.is_some() && !self.records.tasks.is_empty() {
             for id in self.record_ids(tasks) {

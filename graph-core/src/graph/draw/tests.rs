@@ -155,8 +155,8 @@ fn commands_to_the_parent_are_drawn_in_the_parent() {
     assert!(error.contains("`help`") && error.contains("`helper`"), "{error}");
 }
 
-/// A graph that contains the subgraph `child`, which contains the subgraph `inner`. The outermost and the innermost
-/// graph each have a join.
+/// Returns a graph that contains the subgraph `child`, which contains the subgraph `inner`. The outermost and the
+/// innermost graph each have a join.
 fn nested() -> CompiledGraph<JsonState> {
     let inner = graph(["deep", "b"])
         .edge(START, "deep")

@@ -23,7 +23,7 @@ impl Row {
     }
 }
 
-/// A state with fields that no other test has.
+/// A state with kinds of fields that no other test uses.
 #[derive(State, Clone, Debug, Default)]
 #[state(version = 2)]
 pub struct All {
@@ -59,7 +59,7 @@ where
 struct Empty {}
 
 #[test]
-fn states_may_have_any_field() {
+fn states_may_have_fields_of_any_kind() {
     let _ = All::update()
         .plain("x")
         .number(3)

@@ -54,12 +54,12 @@ pub(super) async fn join(
     Ok(Branches::update().both(format!("{}| {}", state.left, state.right)))
 }
 
-/// The branches `a1` and `b1`, `b2`, `b3`, which meet at `join`.
+/// Returns a graph with the branches `a1` and `b1 → b2 → b3`, which meet at `join`.
 pub(super) fn two_branches() -> Graph {
     branches(|graph| graph.node_as("a1", left.reads(["left"]).writes(["left"])))
 }
 
-/// The same with an interrupt in `a1`.
+/// Returns the same graph with an interrupt in `a1`.
 pub(super) fn interrupted_branches() -> Graph {
     branches(|graph| graph.node_as("a1", ask_left.reads(["left"]).writes(["left"])))
 }

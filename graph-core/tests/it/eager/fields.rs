@@ -66,7 +66,7 @@ async fn compile_rejects_an_unknown_field() {
 }
 
 #[tokio::test]
-async fn node_whose_branch_sees_every_field_waits_for_its_step() {
+async fn node_does_not_run_ahead_if_its_branch_sees_every_field() {
     let schema = JsonStateSchema::new([
         ("left", JsonFieldKind::Last),
         ("right", JsonFieldKind::Last),
