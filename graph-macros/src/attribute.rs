@@ -1,4 +1,4 @@
-//! Syntax of the attributes `#[state(..)]` and `#[reduce(..)]`, independent of the meaning of their entries.
+//! Parses the attributes `#[state(..)]` and `#[reduce(..)]` without interpreting their entries.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -26,7 +26,7 @@ pub(crate) enum Value {
 }
 
 impl Entry {
-    /// Returns the path of the entry as text. Usually it is a single identifier.
+    /// Returns the path of the entry as text, which usually is a single identifier.
     pub(crate) fn name(&self) -> String {
         self.path.to_token_stream().to_string().replace(' ', "")
     }

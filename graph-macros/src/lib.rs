@@ -81,7 +81,7 @@ pub fn derive_route(input: TokenStream) -> TokenStream {
 /// | `timeout_secs = 30` | fails an attempt that takes longer |
 /// | `cache_secs = 600` | reuses the result of an equal call for this long |
 /// | `max_output = 10_000` | truncates longer results; the default is 100,000 characters |
-/// | `answer_errors` | answers the model with the tool's errors instead of failing the run |
+/// | `answer_errors` | sends the tool's errors to the model instead of failing the run |
 /// | `untrusted` | marks results as untrusted data |
 /// | `strict` | asks the provider to restrict the arguments to the schema |
 ///

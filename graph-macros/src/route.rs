@@ -1,4 +1,4 @@
-//! `#[derive(Route)]`.
+//! Expands `#[derive(Route)]`.
 
 mod check;
 mod expand;

@@ -1,4 +1,4 @@
-//! `#[derive(State)]`.
+//! Expands `#[derive(State)]`.
 
 mod check;
 mod expand;

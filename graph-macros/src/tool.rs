@@ -1,4 +1,4 @@
-//! `#[tool]`.
+//! Expands `#[tool]`.
 
 mod expand;
 mod parse;

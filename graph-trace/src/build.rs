@@ -3,10 +3,10 @@
 //! Events arrive in the order in which things happen, which differs from run to run. The trace depends only on the
 //! order of events within one task and on the order in which a step starts its tasks. Both are deterministic.
 //!
-//! A graph that is resumed starts its current step again. This happens after a crash, an interrupt or a failed attempt of
-//! the enclosing task, and if a subgraph moves to a new process because its first process has died. The builder then
-//! discards all later steps, because they are executed again. It keeps the known results of the tasks in the current
-//! step, because a task whose result was stored is not executed again and only reports its writes.
+//! A resumed graph executes its current step again. A graph is resumed after a crash, an interrupt or a failed attempt
+//! of the enclosing task, and a subgraph also after its process died and was replaced. The builder then discards all
+//! later steps, because they are executed again. It keeps the known results of the tasks in the current step, because a
+//! task whose result was stored is not executed again and only reports its writes.
 
 mod activity;
 mod graph;
@@ -31,8 +31,8 @@ use crate::trace::{Header, RunStatus, Trace};
 ///
 /// Add all events in order: events of all kinds, including those of subgraphs. [`enable_events`](Self::enable_events)
 /// sets the run options accordingly. If the event stream is dropped, undelivered events are lost, and a task that has
-/// already finished is not executed again to repeat them. To end a run in such a way that its remaining events can
-/// still be read, use [`RunControl::cancel`](graph_core::RunControl::cancel).
+/// already finished is not executed again to repeat them. To end a run without losing its remaining events, use
+/// [`RunControl::cancel`](graph_core::RunControl::cancel).
 ///
 /// ```
 /// use graph_core::{Input, RunOptions, START, State, StateGraph};
@@ -115,7 +115,7 @@ impl TraceBuilder {
     /// Begins a run with this input. To convert an input, use
     /// [`CompiledGraph::input_to_json`](graph_core::CompiledGraph::input_to_json).
     ///
-    /// If the same answer has to be given again after a crash, it is counted only once.
+    /// An answer that is given again after a crash is recorded only once.
     pub fn begin_run(&mut self, input: Value) {
         self.run = None;
         let pending = self.root.pending_interrupts();

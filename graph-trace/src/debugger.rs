@@ -80,7 +80,7 @@ pub struct Debugger<S: State, C = ()> {
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ForkError {
-    /// The engine returned an error when the history of the thread was read.
+    /// The thread's history cannot be read.
     #[error(transparent)]
     Run(#[from] RunError),
     /// The current branch has no checkpoint for this step.
@@ -88,7 +88,7 @@ pub enum ForkError {
     UnknownStep {
         /// The requested step.
         step: i64,
-        /// The steps that the branch has.
+        /// The steps of the branch.
         steps: Vec<i64>,
     },
 }
@@ -145,8 +145,8 @@ impl<S: State, C: Send + Sync + 'static> Debugger<S, C> {
 
     /// Executes one step and returns its trace. Returns `None` if the run has ended or an interrupt is pending.
     ///
-    /// If a step fails, the next call retries it. A step in which a subgraph reached a stop of the subgraph is not
-    /// complete, and the next call continues it.
+    /// If a step fails, the next call retries it. If a subgraph halts at one of its own stops, the step is incomplete,
+    /// and the next call continues it.
     pub async fn step(&mut self) -> Result<Option<StepTrace>, RunError> {
         let here = self.load_state().await?.ok_or(RunError::EmptyInput)?;
         if here.is_done() || !here.interrupts().is_empty() {

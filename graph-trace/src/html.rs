@@ -59,7 +59,7 @@ impl Trace {
             sha256(STYLE),
         );
         let data = serde_json::to_string(&data::of(self, title, drawing))
-            .expect("a trace can always be serialized as JSON");
+            .expect("a trace can always be serialised as JSON");
         let mut page = String::with_capacity(data.len() + script.len() + STYLE.len() + 4096);
         // Writing to a string cannot fail.
         let _ = write!(

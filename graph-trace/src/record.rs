@@ -31,9 +31,7 @@ impl<S: State> RecordedRun<S> {
         thread: &Thread<S, C>,
         input: impl Into<Input<S>>,
     ) -> Self {
-        let input = input.into();
-        let header = header(thread.graph(), &input);
-        collect(with_events_enabled(thread).stream(input), header, self.builder).await
+        run_thread(thread, input.into(), self.builder).await
     }
 }
 
@@ -118,18 +116,21 @@ pub async fn record_thread<S: State, C: Send + Sync + 'static>(
     thread: &Thread<S, C>,
     input: impl Into<Input<S>>,
 ) -> RecordedRun<S> {
-    let input = input.into();
-    let header = header(thread.graph(), &input);
-    collect(with_events_enabled(thread).stream(input), header, TraceBuilder::new()).await
+    run_thread(thread, input.into(), TraceBuilder::new()).await
 }
 
-fn with_events_enabled<S: State, C: Send + Sync + 'static>(thread: &Thread<S, C>) -> Thread<S, C> {
-    thread.clone().with_options(TraceBuilder::enable_events(thread.options().clone()))
+async fn run_thread<S: State, C: Send + Sync + 'static>(
+    thread: &Thread<S, C>,
+    input: Input<S>,
+    builder: TraceBuilder,
+) -> RecordedRun<S> {
+    let header = header(thread.graph(), &input);
+    let options = TraceBuilder::enable_events(thread.options().clone());
+    collect(thread.clone().with_options(options).stream(input), header, builder).await
 }
 
 impl TraceBuilder {
-    /// Enables everything in `options` that a trace needs, which is all kinds of events, including those of
-    /// subgraphs.
+    /// Enables the events that a trace needs: events of all kinds, including those of subgraphs.
     pub fn enable_events(options: RunOptions) -> RunOptions {
         options.stream_modes(StreamMode::DEBUG).subgraphs()
     }

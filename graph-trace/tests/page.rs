@@ -231,7 +231,7 @@ async fn hostile_values_are_rendered_as_text() {
         browser.press("ArrowDown");
         browser
             .eval("document.querySelectorAll('#detail details').forEach((it) => it.open = true)");
-        // Gives the page time to fill the expanded elements, which happens only when they are opened.
+        // Gives the page time to fill the expanded elements. They are filled only when they are opened.
         browser.eval("new Promise((done) => setTimeout(done, 20))");
     }
     browser.press("ArrowUp");

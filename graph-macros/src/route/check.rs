@@ -43,12 +43,8 @@ pub(super) fn check(parsed: ParsedEnum, diagnostics: &mut Diagnostics) -> Route 
         Body::Variants(variants) => {
             Some(variants.into_iter().map(|it| check_variant(it, diagnostics)).collect())
         }
-        Body::Struct(token) => {
-            diagnostics.add(token, ENUM_HELP);
-            None
-        }
-        Body::Union(token) => {
-            diagnostics.add(token, ENUM_HELP);
+        Body::Other(keyword) => {
+            diagnostics.add(keyword, ENUM_HELP);
             None
         }
     };

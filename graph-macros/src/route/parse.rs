@@ -21,8 +21,8 @@ pub(super) struct ParsedEnum {
 
 pub(super) enum Body {
     Variants(Vec<ParsedVariant>),
-    Struct(syn::token::Struct),
-    Union(syn::token::Union),
+    /// The keyword of another kind of type.
+    Other(TokenStream),
 }
 
 /// A parsed variant, before validation.
@@ -72,8 +72,8 @@ pub(super) fn parse(input: DeriveInput, diagnostics: &mut Diagnostics) -> Parsed
             misplaced.extend(fields.flat_map(|it| &it.attrs).filter(|it| is_to(it)).cloned());
             Body::Variants(data.variants.into_iter().map(|it| variant(it, diagnostics)).collect())
         }
-        Data::Struct(data) => Body::Struct(data.struct_token),
-        Data::Union(data) => Body::Union(data.union_token),
+        Data::Struct(data) => Body::Other(data.struct_token.into_token_stream()),
+        Data::Union(data) => Body::Other(data.union_token.into_token_stream()),
     };
     ParsedEnum { ident, generics, misplaced, body }
 }

@@ -3,8 +3,8 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, format_ident};
 use syn::{
-    Attribute, Expr, ExprPath, Generics, Ident, Lit, LitStr, Member, Path, Token, Type, TypeParam,
-    Visibility, WherePredicate,
+    Attribute, Expr, ExprLit, ExprPath, Generics, Ident, Lit, LitStr, Member, Path, Token, Type,
+    TypeParam, Visibility, WherePredicate,
     ext::IdentExt,
     parse::{Parse, ParseStream},
     parse_quote_spanned,
@@ -28,7 +28,7 @@ pub(super) struct State {
     pub(super) generics: Generics,
     pub(super) version: Option<u32>,
     pub(super) fields: Vec<Field>,
-    /// Span of all fields. The update type is defined here, so that the error for an unknown method shows the fields.
+    /// Span of all fields. The update type has this span, so that the error for an unknown method shows the fields.
     pub(super) fields_span: Span,
 }
 
@@ -356,20 +356,14 @@ fn is_repeated(entry: &Entry, earlier: &[Entry]) -> bool {
 
 fn integer_literal(value: &Expr) -> Option<u32> {
     match value {
-        Expr::Lit(value) => match &value.lit {
-            Lit::Int(number) => number.base10_parse().ok(),
-            _ => None,
-        },
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse().ok(),
         _ => None,
     }
 }
 
 fn string_literal(value: &Expr) -> Option<LitStr> {
     match value {
-        Expr::Lit(value) => match &value.lit {
-            Lit::Str(literal) => Some(literal.clone()),
-            _ => None,
-        },
+        Expr::Lit(ExprLit { lit: Lit::Str(literal), .. }) => Some(literal.clone()),
         _ => None,
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn expand(state: &State) -> TokenStream {
 fn state_impl(state: &State) -> TokenStream {
     let State { ident, update, generics, version, fields, .. } = state;
     let (parameters, arguments, bounds) = generics.split_for_impl();
-    // Not `Self::Update`: each use of it would be another error if the struct does not implement `Clone`.
+    // If the struct does not implement `Clone`, each use of `Self::Update` would cause another error.
     let update = quote!(#update #arguments);
     let version = version.map(|it| quote!(const VERSION: u32 = #it;));
     let indices: Vec<usize> = (0..fields.len()).collect();
@@ -267,7 +267,7 @@ impl Field {
         if self.lifetime == Lifetime::Run {
             return TokenStream::new();
         }
-        // Not `self.value(..)`, which would be another error if the struct does not implement `Clone`.
+        // If the struct does not implement `Clone`, a call of `self.value(..)` would cause another error.
         let json = |state: TokenStream| {
             let (to_value, _) = self.conversions(self.stored_type());
             self.call(&to_value, &quote!(&#state.#ident, #name))

@@ -30,7 +30,7 @@ pub(super) fn expand(tool: &ToolFn) -> TokenStream {
         ReturnType::Type(_, r#type) => r#type.to_token_stream(),
         ReturnType::Default => quote! { () },
     };
-    // Errors about the future, such as one that is not `Send`, point to the function's name.
+    // Errors about the future, for example that it is not `Send`, point to the function's name.
     let create = quote_spanned! { span_of(function)=>
         create::<#result, _, _, _>(|arguments, runtime| async move {
             let _ = (&arguments, &runtime);
@@ -55,7 +55,7 @@ pub(super) fn expand(tool: &ToolFn) -> TokenStream {
 
             async fn call(#(#inputs),*) #output #body
 
-            // This function is generic over the return type, so that the compiler checks the type only where it is called.
+            // This function is generic over the return type, so the compiler checks the return type only at the call.
             fn create<Output, Kind, Handler, Answer>(
                 handler: Handler,
             ) -> ::graph_agents::Tool
@@ -83,7 +83,8 @@ pub(super) fn expand(tool: &ToolFn) -> TokenStream {
 
 /// Generates the field of the arguments' struct for a parameter.
 ///
-/// The type is checked, so that an invalid type is not also an error in each derived implementation.
+/// A constant checks the parameter's type, so that an invalid type does not cause another error in each derived
+/// implementation.
 fn argument(Parameter { name, r#type, attributes, .. }: &Parameter) -> TokenStream {
     if attributes.iter().any(replaces_conversion) {
         return quote! { #(#attributes)* #name: #r#type };
@@ -96,7 +97,7 @@ fn argument(Parameter { name, r#type, attributes, .. }: &Parameter) -> TokenStre
     quote! { #(#attributes)* #name: #checked }
 }
 
-/// Returns whether an attribute, such as `#[serde(with = "module")]`, makes a type valid that serde does not support.
+/// Returns whether an attribute, such as `#[serde(with = "module")]`, allows a type that serde does not support.
 fn replaces_conversion(attribute: &Attribute) -> bool {
     if attribute.path().is_ident("cfg_attr") {
         // A `cfg_attr` may contain an attribute that replaces the conversion.

@@ -31,7 +31,7 @@ pub(super) struct Parameter {
 
 /// The source of a parameter's value.
 pub(super) enum Source {
-    /// The model.
+    /// An argument that the model passes.
     Model,
     /// The whole `ToolRuntime`.
     Runtime,
@@ -131,11 +131,11 @@ fn parse_options(options: TokenStream) -> syn::Result<Options> {
     Ok(parsed)
 }
 
-/// Returns the value of an option that is a whole number.
+/// Returns the value of an integer option.
 fn number(option: &MetaNameValue) -> syn::Result<LitInt> {
     match &option.value {
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => Ok(number.clone()),
-        other => Err(Error::new(other.span(), "this option takes a whole number, such as `3`")),
+        other => Err(Error::new(other.span(), "this option takes an integer, such as `3`")),
     }
 }
 

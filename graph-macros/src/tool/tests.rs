@@ -58,7 +58,7 @@ fn unknown_options_are_rejected() {
     assert!(expanded.contains("unknown option"), "{expanded}");
     let item = quote! { #[doc = "x"] async fn f() {} };
     let expanded = expand(quote!(retries = "two"), item.clone()).to_string();
-    assert!(expanded.contains("takes a whole number"), "{expanded}");
+    assert!(expanded.contains("takes an integer"), "{expanded}");
     let expanded = expand(quote!(retries), item).to_string();
     assert!(expanded.contains("unknown option"), "{expanded}");
 }

@@ -1,4 +1,5 @@
-//! Builds the traces of graphs, steps and tasks, which contain each other: a task can run graphs.
+//! Builds the traces of graphs, steps and tasks. A graph contains steps, a step contains tasks, and a task can run
+//! graphs.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -70,7 +71,7 @@ pub(super) struct TaskBuilder {
     has_events: bool,
     /// Whether the body has finished in this generation.
     body_finished: bool,
-    /// The same task in an earlier run. It is kept until it is clear whether the task is executed again.
+    /// The same task in an earlier run. Kept until it is known whether the task is executed again.
     previous: Option<Box<Self>>,
 }
 
@@ -114,8 +115,8 @@ impl GraphBuilder {
         self.step_mut(number).state = Some(state);
     }
 
-    /// Handles a checkpoint. If the graph reported a state before the checkpoint from which it resumes, removes this state
-    /// from the next step, because it is the state with which the graph resumes and not the result of that step.
+    /// Handles a checkpoint. A graph that resumes from a checkpoint reports its state before that checkpoint, and the
+    /// state is first recorded as the result of the next step. This method removes it there.
     pub(super) fn on_checkpoint(&mut self, number: i64, source: Source) {
         let has_early_state = self.early_state_step.take() == Some(number + 1);
         let has_next_state = self.find_step(number + 1).is_some_and(|it| it.state.is_some());
@@ -146,7 +147,7 @@ impl GraphBuilder {
 
     /// Starts a task. Returns whether the task has been started before.
     pub(super) fn start_task(&mut self, number: i64, task: TaskBuilder) -> bool {
-        // Without checkpoints, a graph that starts again in a new process repeats the ids of its tasks.
+        // Without checkpoints, the tasks of a graph that starts again in a new process have the same ids as before.
         let is_started = self.find_step(number).is_some_and(|it| it.index.contains_key(&task.id));
         let is_repeated = std::mem::take(&mut self.is_resuming) || is_started;
         if is_repeated {
@@ -198,8 +199,8 @@ impl StepBuilder {
     }
 
     fn finish(mut self) -> StepTrace {
-        // Tasks that are triggered by edges come before tasks with sent payloads. The engine starts the tasks with sent
-        // payloads first.
+        // In task order, tasks triggered by edges come before tasks with payloads. The engine starts them in the
+        // opposite order.
         self.tasks.sort_by_key(|it| it.sent);
         let tasks = self.tasks.into_iter().map(TaskBuilder::finish).collect();
         StepTrace { step: self.number, tasks, state: self.state }
@@ -297,8 +298,8 @@ impl TaskBuilder {
         }
     }
 
-    /// Handles the first event of a task. If an earlier run already executed the task, the kind of this event determines
-    /// how much of the earlier result is kept.
+    /// Handles the first event of a task. If an earlier run already executed the task, the kind of this event
+    /// determines how much of the earlier result is kept.
     fn restore_previous(&mut self, kind: &EventKind, by_handler: bool) {
         let is_first = !std::mem::replace(&mut self.has_events, true);
         let is_cached = matches!(kind, EventKind::Update { cached: true, .. });
@@ -343,7 +344,7 @@ impl TaskBuilder {
                 .finish();
         }
         if self.body_finished {
-            // Drop graphs that belong to earlier attempts or runs and that the last attempt did not run.
+            // Drop graphs of earlier attempts or runs that the last attempt did not run.
             self.graphs.retain(|it| it.1.generation == self.generation);
         }
         // Graphs that a node runs concurrently arrive in an arbitrary order. They are sorted by the number in their

@@ -6,7 +6,10 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{field_change::changed_fields, kind::DivergenceKind};
+use super::{
+    field_change::{FieldChange, changed_fields},
+    kind::DivergenceKind,
+};
 use crate::{
     path::TracePath,
     trace::{GraphTrace, StepTrace, TaskTrace, Trace},
@@ -112,8 +115,7 @@ fn compare_steps(path: &TracePath, a: &StepTrace, b: &StepTrace) -> Option<Diffe
 }
 
 fn compare_states(path: &TracePath, a: Option<&Value>, b: Option<&Value>) -> Option<Difference> {
-    let (field, was, now) =
-        changed_fields(a, b).into_iter().next().map(|it| (it.field, it.was, it.now))?;
+    let FieldChange { field, was, now } = changed_fields(a, b).into_iter().next()?;
     Some(Difference { path: path.clone(), kind: DivergenceKind::State(field), was, now })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// A field that has different values in the two runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,9 +18,7 @@ pub struct FieldChange {
 
 /// Returns the fields that differ between two states.
 pub(super) fn changed_fields(a: Option<&Value>, b: Option<&Value>) -> Vec<FieldChange> {
-    let none = Map::new();
-    let object =
-        |it: Option<&Value>| it.and_then(Value::as_object).cloned().unwrap_or(none.clone());
+    let object = |it: Option<&Value>| it.and_then(Value::as_object).cloned().unwrap_or_default();
     let (a, b) = (object(a), object(b));
     let names: BTreeSet<_> = a.keys().chain(b.keys()).collect();
     let change = |it: &&String| FieldChange {

@@ -1,4 +1,4 @@
-// The only place that creates elements. Strings only become text nodes or attribute values, so the values of a run
+// The only code that creates elements. Strings only become text nodes or attribute values, so the values of a run
 // are never parsed as HTML.
 
 const el = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);

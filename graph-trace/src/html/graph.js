@@ -66,7 +66,7 @@ function middleOf(id) {
   return node.x + node.width / 2;
 }
 
-// A smooth line that is vertical at each of its points.
+// Returns a smooth path that is vertical at each of the points.
 function route({ from, to, points }) {
   const [[x, y], ...rest] = points;
   let path = `M${x} ${y}`;

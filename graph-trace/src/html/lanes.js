@@ -1,5 +1,5 @@
-// Assigns the bars of tasks to lanes: concurrent tasks are in different lanes, and the graphs of a task are below
-// it.
+// Assigns tasks to lanes of the timeline. Concurrent tasks are in different lanes, and the graphs of a task are below
+// the task.
 
 // Assigns the tasks of these steps to lanes, starting at `top`, and returns the number of lanes.
 function layLanes(steps, top) {
@@ -7,7 +7,7 @@ function layLanes(steps, top) {
   const inOrder = steps.flatMap((it) => it.tasks).sort((a, b) => a.start - b.start || a.at - b.at);
   for (const row of inOrder) {
     const inside = row.graphs.map((first) => rowsOf(first));
-    // The graphs of a task are laid out at 0 first, and then moved with the task.
+    // The graphs of a task are first laid out from lane 0 and then moved below the task.
     const heights = inside.map((it) => layLanes(it, 0));
     const height = 1 + heights.reduce((sum, it) => sum + it, 0);
     const lane = firstFree(free, row.start, height);

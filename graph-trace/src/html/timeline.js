@@ -87,7 +87,7 @@ function drawBar(row, x, width, y) {
     label.length > 0 && svg("text", { x: left + 9, y: y + 14 }, ...label));
 }
 
-// One band per superstep, with its number if there is space for it.
+// Draws one band per superstep, with the step number if there is space.
 function bands(x, width, height) {
   const parts = [];
   let [labelled, filled] = [-1, -1];

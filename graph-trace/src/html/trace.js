@@ -1,6 +1,6 @@
 // The run as rows: one for each superstep and each task, with nested graphs below their task.
 
-// If the browser provides the source text of numbers, keeps integers exact that a float cannot represent.
+// If the browser provides the source text of numbers, preserves integers that a float cannot represent.
 const exact = (_, value, how) =>
   typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(how?.source ?? "")
     ? BigInt(how.source)
@@ -32,7 +32,7 @@ function visit(steps, depth, prefix, parent) {
 }
 visit(data.steps, 0, "", null);
 
-// Times. A run without timing gets one unit of time per superstep.
+// A run without timing gets one unit of time per superstep.
 const timed = tasks.some((it) => it.task.at);
 if (timed) for (const row of tasks) [row.start, row.end] = row.task.at ?? [0, 0];
 else estimateTimes(rootSteps, 0, rootSteps.length * 1000);
@@ -64,7 +64,8 @@ function root(row) {
   return row;
 }
 
-// Restores the state of a graph after its nth step from the changes of each step; undefined before the first.
+// Computes the state of a graph after its nth step from the changes of the steps. Returns undefined if no step up to
+// the nth changed the state.
 function stateAfter(steps, nth) {
   const state = new Map();
   let hasState = false;

@@ -26,7 +26,7 @@ function brief(value, length = 60) {
   return Array.isArray(value) ? `[${short(text, length)}]` : `{${short(text, length)}}`;
 }
 
-// Renders a value that is not a tree.
+// Renders a value that is neither an array nor an object.
 function leaf(value) {
   if (typeof value !== "string") return el("span", { class: "v " + (value === null ? "null" : typeof value) }, String(value));
   const text = el("span", { class: "v string" }, visible(value.slice(0, MAX_TEXT)));

@@ -123,7 +123,7 @@ pub enum RecordingError {
         "the recording has format version {0}, but only version {VERSION} is supported; record the run again"
     )]
     Version(u32),
-    /// The trace cannot be encoded as JSON.
+    /// The recording cannot be encoded as JSON.
     #[error("cannot encode the recording: {0}")]
     Encode(#[from] serde_json::Error),
 }

@@ -19,8 +19,8 @@ use crate::{
 
 /// Runs a graph once and writes a [`Recording`] of the run to a file.
 ///
-/// The recorder replaces the [`effect_interceptor`](RunOptions::effect_interceptor) in the options. Unlike a replay, the
-/// run makes its external calls. The file contains their results unredacted; see [`Recording`].
+/// The recorder replaces the [`effect_interceptor`](RunOptions::effect_interceptor) in the options. Unlike a replay,
+/// the run makes its external calls. The file contains their results unredacted; see [`Recording`].
 ///
 /// ```
 /// use graph_core::{Context, NodeError, RunOptions, START, State, StateGraph};

@@ -102,8 +102,8 @@ impl Replayer {
         access(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the recorded call that was expected instead. Of the recorded calls at the call site that have not been
-    /// replayed yet, this is the first one with the same name, or else the first one.
+    /// Returns the recorded call that was expected instead: the next call at the call site with the same name, or else
+    /// the next call at the call site. Replayed calls are skipped.
     fn expected(&self, call: EffectCall<'_>, replayed: &[bool]) -> Option<usize> {
         let open = || {
             self.by_call_site.get(call.task_path).into_iter().flatten().filter(|it| !replayed[**it])

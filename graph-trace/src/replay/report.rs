@@ -88,7 +88,7 @@ impl fmt::Display for ReplayMismatchError {
         const MAX_SHOWN: usize = 5;
         f.write_str("the run differs from its recording")?;
         if self.graph_changed {
-            f.write_str(", and so does its graph")?;
+            f.write_str("; its graph has changed too")?;
         }
         for call in self.unrecorded_calls.iter().take(MAX_SHOWN) {
             write!(f, "\n{call}")?;

@@ -12,8 +12,8 @@ pub struct UnrecordedCall {
     pub call_site: String,
     /// Full key of the call: its name, followed by the key that the caller passed.
     pub key: String,
-    /// The recorded call that was expected instead. Of the recorded calls at the call site that had not been replayed
-    /// yet, this is the first one with the same name, or else the first one.
+    /// The recorded call that was expected instead: the next call at the call site with the same name, or else the next
+    /// call at the call site. Replayed calls are skipped.
     pub expected: Option<String>,
     /// How often the recording contains this call at this call site. If the number is greater than 0, all these
     /// recorded calls have already been replayed.
@@ -37,7 +37,7 @@ impl UnrecordedCall {
             }
             Self { recorded_at: Some(call_site), .. } => {
                 format!(
-                    "the recording contains it at {call_site}; here, no further call is recorded"
+                    "the recording contains no further call at this call site; it contains this call at {call_site}"
                 )
             }
             _ => "the recording contains no further call at this call site".to_owned(),

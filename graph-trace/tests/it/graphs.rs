@@ -30,7 +30,7 @@ impl TestEnv {
         Self { seed: Arc::new(Mutex::new(seed)), ..Self::default() }
     }
 
-    /// Changes the draft of this part, so that its trace differs.
+    /// Changes the draft of this part, so that the trace of the run differs.
     pub(crate) fn with_changed_draft(mut self, part: u32) -> Self {
         self.changed_part = Some(part);
         self

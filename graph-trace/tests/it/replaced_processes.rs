@@ -24,7 +24,7 @@ struct Log {
 
 type Deps = Arc<PlannedCrash>;
 
-/// Crash of one process at a chosen point.
+/// Makes one process crash at a chosen point.
 #[derive(Debug)]
 struct PlannedCrash {
     /// Number of points that the nodes pass until the process crashes.
@@ -108,7 +108,7 @@ fn parent(
     graph.checkpointer(MemorySaver::new()).compile().unwrap()
 }
 
-/// Runs the article in processes that share a [`PlannedCrash`], so one of them crashes and is replaced.
+/// Runs the graph `article` in processes that share a [`PlannedCrash`], so one of them crashes and is replaced.
 #[derive(Debug)]
 struct CrashingProcess(Deps);
 
@@ -177,7 +177,7 @@ async fn replacing_a_process_does_not_change_the_trace() {
                 let actual = trace(&parent(&remote, persistence), durability).await;
                 assert_eq!(actual, expected, "{durability:?}, {persistence:?}, point {points}");
                 if !crash.has_crashed.load(Ordering::Relaxed) {
-                    // Both runs together pass at least eight points.
+                    // Both runs together pass more than eight points.
                     assert!(points > 8, "{points}");
                     break;
                 }

@@ -96,7 +96,7 @@ async fn ask(notes: &Notes, cx: &Context<String>) -> Result<NotesUpdate, NodeErr
     Ok(Notes::update().lines([line, last]))
 }
 
-async fn never_fails(_: &Notes) {}
+async fn silent(_: &Notes) {}
 
 #[tokio::test]
 async fn a_changed_prompt_fails_at_its_call() {
@@ -123,7 +123,7 @@ async fn a_changed_prompt_fails_at_its_call() {
 #[tokio::test]
 async fn a_handler_does_not_hide_an_unrecorded_call() {
     let graph = StateGraph::<Notes, String>::new()
-        .node(ask.on_error(never_fails))
+        .node(ask.on_error(silent))
         .edge(START, ask)
         .compile()
         .unwrap();
@@ -133,8 +133,6 @@ async fn a_handler_does_not_hide_an_unrecorded_call() {
     assert_eq!(replayed.unrecorded_calls.len(), 1);
     replayed.check().unwrap_err();
 }
-
-async fn silent(_: &Notes) {}
 
 #[tokio::test]
 async fn recorded_calls_that_are_not_made_are_reported() {
@@ -253,7 +251,7 @@ async fn unrecorded_calls_are_explained() {
     assert_eq!(
         calls,
         [
-            "at 1:first, call `call:\"b\"`: the recording contains it at 2:second; here, no further call is recorded",
+            "at 1:first, call `call:\"b\"`: the recording contains no further call at this call site; it contains this call at 2:second",
             "at 1:first, call `call:\"busy\"`: the recording contains it only 1 time at this call site",
             "at 1:first, call `call:\"x\"`: the recording contains no further call at this call site",
             "at 2:second, call `call:\"c\"`: expected `call:\"b\"`, got `call:\"c\"`",

@@ -96,7 +96,8 @@ fn traces_do_not_depend_on_crashes() {
             crashes += crashed;
         }
     }
-    // A crash point after the end of a run has no effect. Most crash points must take effect, or the test proves little.
+    // A crash point after the end of a run has no effect. Most crash points must take effect, or the test proves
+    // little.
     assert!(crashes > RUNS * 6, "{crashes}");
 }
 

@@ -105,7 +105,7 @@ impl Browser {
         self.events.clear();
         let url = json!({ "url": format!("file://{}", path.display()) });
         let loader = self.call("Page.navigate", &url)["loaderId"].take();
-        assert!(loader.is_string(), "the page is not opened in a new document");
+        assert!(loader.is_string(), "the browser did not load the page as a new document");
         // On a slow machine, the load event of the empty first page may still arrive.
         let is_loaded = |event: &Value| {
             let params = &event["params"];

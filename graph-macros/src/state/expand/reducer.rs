@@ -42,8 +42,8 @@ impl Field {
 
     /// Generates the type of a user-defined reducer.
     ///
-    /// The type is checked, so that a type that is not a reducer causes one error. A constant cannot use generic
-    /// parameters, so the reducers of generic states are not checked.
+    /// A constant checks the type, so that a type that is not a reducer causes only one error. A constant cannot use
+    /// generic parameters, so the reducers of generic states are not checked.
     pub(super) fn custom_reducer(&self, path: &Path, state: &State) -> TokenStream {
         let ty = &self.ty;
         if !state.generics.params.is_empty() {
@@ -88,7 +88,7 @@ impl Field {
         let generated = self.generated_type(state, index);
         match &self.reducer {
             Reducer::BuiltIn(_) | Reducer::Custom(_) => None,
-            // If the function has another signature, the compiler shows the type of `__reduce` as the expected one.
+            // If the function has another signature, the error shows the type of `__reduce` as the expected type.
             Reducer::Function(function) => Some(quote! {
                 impl #parameters ::graph_core::reduce::Reducer<#ty> for #generated #bounds {
                     type Update = #ty;

@@ -103,7 +103,7 @@ impl Field {
         }
     }
 
-    /// Generates the type of a written value.
+    /// Generates the type of a value that is written to the field.
     pub(super) fn write_type(&self, state: &State) -> TokenStream {
         let ty = &self.ty;
         match &self.reducer {
@@ -121,16 +121,15 @@ impl Field {
         }
     }
 
-    /// Returns the type whose values are stored: for an `Arc` field, the type inside the `Arc`.
-    ///
-    /// serde supports `Arc` only with its `rc` feature.
+    /// Returns the type whose values are stored: for an `Arc` field, the type inside the `Arc`, because serde supports
+    /// `Arc` only with its `rc` feature.
     pub(super) fn stored_type(&self) -> &Type {
         let inner = argument_of(&self.ty, "Arc").filter(|_| self.unwraps_arc());
         inner.unwrap_or(&self.ty)
     }
 
-    /// Returns the name under which checkpoints store the field's reducer. It does not depend on the names of user-defined
-    /// types and functions, so that these can be renamed.
+    /// Returns the name under which checkpoints store the field's reducer. It does not depend on the names of
+    /// user-defined types and functions, so that these can be renamed.
     pub(super) fn reducer_name(&self) -> String {
         match &self.reducer {
             Reducer::BuiltIn(name) => name.to_string().to_lowercase(),
