@@ -52,7 +52,7 @@ pub enum ChatError {
 
 graph_core::readable_debug!(ChatError);
 
-/// A chat with an agent whose conversation, input and output can be set; see [`chat`].
+/// A chat with an agent in any conversation, over any input and output. For a chat in the terminal, use [`chat`].
 ///
 /// ```
 /// use graph_agents::{Agent, AiMessage, Chat, ScriptedModel};
@@ -191,8 +191,8 @@ impl<R: AsyncBufRead + Unpin, W: AsyncWrite + Unpin> Session<R, W> {
         Ok(())
     }
 
-    /// Runs the agent and prints the events. Returns the interrupts that the run waits for. A failure is printed. If a
-    /// decision of the user was refused, its interrupt is still pending, so that the user is asked again.
+    /// Runs the agent and prints its events. Prints the error if the run fails. Returns the interrupts that the run
+    /// waits for. An interrupt whose answer was refused is still pending, so the user is asked again.
     async fn run_once(&mut self, input: Input<JsonState>) -> Result<Vec<Interrupt>, ChatError> {
         let mut events = self.thread.stream(input);
         while let Some(event) = events.next().await {

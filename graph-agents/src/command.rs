@@ -65,7 +65,7 @@ impl Update {
         Self { messages: Some(messages), ..update }
     }
 
-    /// Jumps to another place in the agent's loop. Takes effect only if the hook declares the destination.
+    /// Jumps to another point in the agent's loop. Takes effect only if the hook declares the target.
     pub fn jump(self, to: JumpTo) -> Self {
         self.set(JUMP_TO, to.as_str())
     }
@@ -111,7 +111,7 @@ impl Update {
     }
 }
 
-/// A place in the agent's loop that a hook can jump to.
+/// A point in the agent's loop that a hook can jump to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JumpTo {
     /// The end of the run. After-agent hooks run first.
@@ -123,7 +123,7 @@ pub enum JumpTo {
 }
 
 impl JumpTo {
-    /// Returns the value of the state field `jump_to` for this place.
+    /// Returns the value of the state field `jump_to` for this target.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::End => "end",

@@ -33,6 +33,7 @@ mod dependencies;
 mod error;
 pub mod files;
 mod id;
+mod lock;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 pub mod message;

@@ -1,21 +1,28 @@
 //! Texts that models see: values in Python's notation and in JSON with spaces, as LangChain writes them.
 
-use std::fmt::Write;
-
 use serde_json::{Map, Value};
 
 /// Formats a value as Python's `repr` does: `{'a': 'x', 'b': None}`.
 pub fn python(value: &Value) -> String {
-    let mut out = String::new();
-    write_python(&mut out, value);
-    out
+    match value {
+        Value::Null => "None".to_owned(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        Value::Number(number) => number.to_string(),
+        Value::String(text) => python_str(text),
+        Value::Array(items) => {
+            let items: Vec<_> = items.iter().map(python).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Object(object) => python_object(object),
+    }
 }
 
 /// Formats an object as Python's `repr` does.
 pub fn python_object(object: &Map<String, Value>) -> String {
-    let mut out = String::new();
-    write_object(&mut out, object);
-    out
+    let entries =
+        object.iter().map(|(key, value)| format!("{}: {}", python_str(key), python(value)));
+    format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
 }
 
 /// Formats a string as Python's `repr` does: in double quotes if the text contains a single quote and no double quote,
@@ -33,7 +40,7 @@ pub fn python_str(text: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            c if c.is_control() => push_escape(&mut out, c),
+            c if c.is_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
             c => out.push(c),
         }
     }
@@ -63,47 +70,6 @@ pub fn spaced_json(value: &Value) -> String {
         }
         scalar => scalar.to_string(),
     }
-}
-
-fn write_python(out: &mut String, value: &Value) {
-    match value {
-        Value::Null => out.push_str("None"),
-        Value::Bool(true) => out.push_str("True"),
-        Value::Bool(false) => out.push_str("False"),
-        Value::Number(number) => out.push_str(&number.to_string()),
-        Value::String(text) => out.push_str(&python_str(text)),
-        Value::Array(items) => {
-            out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push_str(", ");
-                }
-                write_python(out, item);
-            }
-            out.push(']');
-        }
-        Value::Object(object) => write_object(out, object),
-    }
-}
-
-fn write_object(out: &mut String, object: &Map<String, Value>) {
-    out.push('{');
-    for (index, (key, value)) in object.iter().enumerate() {
-        if index > 0 {
-            out.push_str(", ");
-        }
-        out.push_str(&python_str(key));
-        out.push_str(": ");
-        write_python(out, value);
-    }
-    out.push('}');
-}
-
-fn push_escape(out: &mut String, c: char) {
-    let code = u32::from(c);
-    let escaped =
-        if code < 0x100 { write!(out, "\\x{code:02x}") } else { write!(out, "\\u{code:04x}") };
-    escaped.expect("writing to a string does not fail");
 }
 
 #[cfg(test)]

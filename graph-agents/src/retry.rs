@@ -77,7 +77,7 @@ impl fmt::Debug for RetryOptions {
 impl RetryOptions {
     /// Makes a call until it succeeds, fails with an error that is not retried, or has used up its attempts. In the
     /// last case, `on_failure` applies: the error is returned, or `answer` converts a text to the answer. `subject`
-    /// completes the text of the failure with the name of the call.
+    /// completes a phrase such as `failed after 3 attempts with ..` to a sentence that names the call.
     pub(crate) async fn retry<T, F>(
         &self,
         mut call: impl FnMut() -> F,

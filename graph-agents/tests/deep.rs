@@ -46,7 +46,7 @@ async fn files_are_written_edited_and_read() {
 }
 
 #[tokio::test]
-async fn wrong_calls_are_returned_to_the_model() {
+async fn errors_of_file_tools_are_returned_to_the_model() {
     let (results, files) = run_files(vec![
         call("write_file", json!({"path": "../x", "content": "1"})),
         call("read_file", json!({"path": "x"})),

@@ -84,7 +84,7 @@ impl Agent {
         }
     }
 
-    /// Sets the name of the agent. The messages of its model have the same name.
+    /// Sets the name of the agent. Messages from its model carry this name.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self

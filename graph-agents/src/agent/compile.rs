@@ -108,7 +108,7 @@ impl Agent {
             StateField::new(STRUCTURED_RESPONSE, JsonFieldKind::Last).visible(false, true),
         ];
         if self.retries_malformed_calls() {
-            // Not stored, so each run starts at zero.
+            // The count is not stored, so it starts at zero in each run.
             fields.push(StateField::private(MALFORMED_CALLS, JsonFieldKind::Untracked));
         }
         let added = self.middleware.iter().flat_map(|it| it.state_fields());

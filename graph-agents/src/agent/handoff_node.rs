@@ -36,8 +36,9 @@ pub(super) async fn run_handoff(
     results.into_return(schema)
 }
 
-/// Adds an error result for each handoff that is not executed because `command` already transfers the conversation, if
-/// the command keeps the call in the conversation. Providers reject a conversation with unanswered calls.
+/// Adds an error result to `command` for each handoff in `losing`. These handoffs are not executed, because `command`
+/// already transfers the conversation. Handoffs whose calls `command` removes from the conversation need no result.
+/// Providers reject a conversation with unanswered calls.
 fn answer_losing(command: &mut Command, losing: &[&ToolCall]) {
     let mut messages = command.written_messages();
     let calls: Vec<_> = messages.iter().filter_map(Message::as_ai).collect();

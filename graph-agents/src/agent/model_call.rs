@@ -1,9 +1,6 @@
 //! One model call with its wrappers.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, PoisonError},
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use graph_core::NodeError;
 
@@ -12,6 +9,7 @@ use crate::{
     AgentError,
     command::Command,
     id::new_id,
+    lock::lock,
     middleware::{Middleware, model_wrapper},
     model::{
         ModelAnswer, ModelHandler, ModelRequest, ModelTool, Prompt, RequestTool, ToolChoice,
@@ -62,8 +60,7 @@ impl ModelCall {
                 call.id.get_or_insert_with(new_id);
             }
         }
-        let mut streamed = request.streamed.lock().unwrap_or_else(PoisonError::into_inner);
-        streamed.extend(message.id.clone());
+        lock(&request.streamed).extend(message.id.clone());
         Ok(structured::to_answer(message, request.response_format.as_ref(), native)?)
     }
 

@@ -1,7 +1,5 @@
 //! The node that calls the model.
 
-use std::sync::PoisonError;
-
 use graph_core::{
     Context, JsonStateSchema, NodeError,
     json::{JsonInput, JsonReturn},
@@ -16,6 +14,7 @@ use crate::{
     AgentState,
     command::{Command, Update},
     dependencies::Dependencies,
+    lock::lock,
     message::{Content, Message},
     model::{ModelAnswer, ModelHandler, ModelRequest, RequestTool, SharedModel},
     response::ResponseFormat,
@@ -63,7 +62,7 @@ impl ModelNode {
         let streamed = request.streamed.clone();
         let answer = self.handler.fresh().call_with_commands(request).await?;
         let (update, commands) = self.update(repaired, answer, &state);
-        let streamed = streamed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let streamed = lock(&streamed).clone();
         stream_messages(&update, &state, &streamed, &context).await;
         if commands.is_empty() {
             return Ok(JsonReturn::Update(

@@ -77,11 +77,12 @@ impl Agent {
     /// Sets how many times in a row the model is called again after a message in which all tool calls are malformed.
     ///
     /// A call is malformed if its arguments are not a JSON object. [`LlmModel`](crate::LlmModel) repairs arguments if
-    /// their meaning is certain, such as an object in a code block. The agent never executes the other calls, and
-    /// answers each of them with an error, so that the model can correct it. If all calls of a message are malformed,
-    /// the model is called again, by default up to [`MALFORMED_CALL_RETRIES`](Self::MALFORMED_CALL_RETRIES) times in a
-    /// row; then the message ends the run like an answer. With 0, the message ends the run immediately, as in
-    /// LangChain. Limits on model calls also count these calls.
+    /// their meaning is certain, such as an object in a code block. The agent does not execute calls that cannot be
+    /// repaired. It answers each of them with an error, so that the model can correct the call. If all calls of a
+    /// message are malformed, the model is called again, by default up to
+    /// [`MALFORMED_CALL_RETRIES`](Self::MALFORMED_CALL_RETRIES) times in a row. After the last retry, the message ends
+    /// the run like an answer. With 0, the message ends the run immediately, as in LangChain. Limits on model calls
+    /// also count these calls.
     ///
     /// ```
     /// use graph_agents::{Agent, LlmModel, tool};

@@ -37,8 +37,8 @@ pub(super) fn is_malformed(message: &AiMessage) -> bool {
     message.tool_calls.is_empty() && !message.invalid_tool_calls.is_empty()
 }
 
-/// Returns the number of consecutive messages with only malformed calls, which the model node counts. The messages
-/// themselves do not show it, because middleware may have replaced or removed some of them.
+/// Returns the number of consecutive messages with only malformed calls, as counted by the model node. The messages do
+/// not show this number, because middleware may have replaced or removed some of them.
 pub(super) fn malformed_in_a_row(state: &AgentState) -> usize {
     state.get_as(MALFORMED_CALLS).unwrap_or_default()
 }
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_ids_in_several_messages_are_all_answered() {
+    fn calls_with_the_same_id_in_several_messages_are_all_answered() {
         let first = repair(&[malformed("0")]).unwrap();
         assert_eq!(first.len(), 2);
         assert_eq!(repair(&first), None);

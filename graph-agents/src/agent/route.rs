@@ -52,8 +52,7 @@ fn has_response(state: &AgentState) -> bool {
     state.get(STRUCTURED_RESPONSE).is_some_and(|it| !it.is_null())
 }
 
-/// Returns the unanswered calls of the newest AI message to the tools in `handoffs`, which hand the conversation to
-/// another agent.
+/// Returns the unanswered handoff calls of the newest AI message. `handoffs` contains the names of the handoff tools.
 pub(super) fn pending_handoffs<'a>(
     messages: &'a [Message],
     handoffs: &[String],
@@ -100,7 +99,7 @@ pub(super) fn after_model(
     }
     let Some((newest, answers)) = last_ai(state.messages()) else { return Ok(vec![to.exit()]) };
     if newest.tool_calls.is_empty() {
-        // The count is not stored, so it is missing if another process continues the run here.
+        // The count is not stored, so it is missing if another process resumes the run at this point.
         let in_a_row = malformed_in_a_row(state).max(1);
         let retries = is_malformed(newest) && in_a_row <= settings.malformed_call_retries;
         return Ok(vec![if retries { to.loop_entry() } else { to.exit() }]);
@@ -159,8 +158,8 @@ pub(super) fn after_tools(
     }
     let Some((newest, answers)) = last_ai(state.messages()) else { return vec![to.loop_entry()] };
     let executed_name = |id: &str, name: &str| -> String {
-        // A reviewer may have replaced the call with one of another tool; the name on the result is that of the tool
-        // that ran.
+        // A reviewer may have replaced the call with a call to another tool. The result has the name of the tool that
+        // ran.
         let answer = answers.iter().find(|it| it.tool_call_id == id);
         answer.and_then(|it| it.name.clone()).unwrap_or_else(|| name.to_owned())
     };

@@ -1,6 +1,6 @@
 //! The edges of an agent's graph.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use graph_core::{Goto, JsonState, NodeError, START, StateGraph, json::JsonBranch};
 
@@ -152,8 +152,8 @@ impl Shape {
             graph = graph.json_branch("tools", self.after_tools());
             let mut targets = vec!["tools".to_owned(), to.exit.clone()];
             let settings = self.model_route;
-            // Retries of malformed calls also lead to the loop entry. They are not declared, so that the drawing shows the
-            // ordinary loop.
+            // Retries of malformed calls also lead to the loop entry. They are not declared, so that the drawing shows
+            // the ordinary loop.
             if self.has_response || deciding.is_some() {
                 targets.push(to.loop_entry.clone());
             }
@@ -206,12 +206,8 @@ fn route_branch(
     JsonBranch::new(name, move |input| route(&AgentState::from_input(input)?))
 }
 
-fn unique(targets: Vec<String>) -> Vec<String> {
-    let mut unique = Vec::new();
-    for target in targets {
-        if !unique.contains(&target) {
-            unique.push(target);
-        }
-    }
-    unique
+fn unique(mut targets: Vec<String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    targets.retain(|it| seen.insert(it.clone()));
+    targets
 }

@@ -7,7 +7,7 @@ use crate::{
     response::{ResponseFormat, ResponseSchema, Strategy, parse_text},
 };
 
-/// Parses the structured response out of the model's message.
+/// Converts the model's message into an answer and parses its structured response.
 pub(super) fn to_answer(
     message: AiMessage,
     format: Option<&ResponseFormat>,

@@ -26,10 +26,10 @@ const DEFAULT_LINES: usize = 2_000;
 /// Tools that change the file at their argument `path`.
 const CHANGING: [&str; 2] = ["write_file", "edit_file"];
 
-/// Gives the model files: the tools `list_files`, `read_file`, `write_file` and `edit_file`.
+/// Gives the model the file tools `list_files`, `read_file`, `write_file` and `edit_file`.
 ///
 /// The files are in the state field `files`, an object that maps paths to contents. They are stored with the thread,
-/// and a run can start with files in its input. They are not files of this machine.
+/// and a run can start with files in its input. They do not exist in the file system of this machine.
 ///
 /// ```
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, ToolCall, files::FileTools};
@@ -152,7 +152,8 @@ fn unknown(path: &str) -> AgentError {
     AgentError::tool(format!("there is no file `{path}`; call `list_files` to see all files"))
 }
 
-/// Changes a file to the result of `edit`, which receives its content, if it exists.
+/// Replaces the content of a file with the result of `edit`. `edit` receives the current content, or `None` if the file
+/// does not exist.
 fn change(
     runtime: &ToolRuntime,
     path: &str,

@@ -102,13 +102,7 @@ impl McpClient {
             reason: error.to_string(),
         })?;
         let mut config = StreamableHttpClientTransportConfig::with_uri(url);
-        config.custom_headers = options.header_map()?.into_iter().fold(
-            Default::default(),
-            |mut headers: std::collections::HashMap<_, _>, (name, value)| {
-                headers.extend(name.map(|name| (name, value)));
-                headers
-            },
-        );
+        config.custom_headers = options.header_map()?;
         let transport = StreamableHttpClientTransport::with_client(client, config);
         Self::open(server.into(), Address(Some(address.as_str().into())), transport, options).await
     }
@@ -216,7 +210,7 @@ impl McpClient {
         loop {
             let request = PaginatedRequestParams::default().with_cursor(cursor);
             let (new, next) = self.request(method, page(request)).await?;
-            // An empty page with a successor could repeat forever.
+            // An empty page ends the list, because a server could send empty pages forever.
             let is_last = next.is_none() || new.is_empty();
             entries.extend(new);
             if entries.len() > MAX_ENTRIES {

@@ -1,4 +1,4 @@
-//! Content of MCP results as content of messages, with bounded size.
+//! Converts the content of MCP results to message content of bounded size.
 
 use rmcp::model::{ContentBlock, ResourceContents};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::{
     tool::{Truncation, blocks_as_text, mark_untrusted},
 };
 
-/// Converts the blocks of a tool result. The text is not limited, because the tool limits it.
+/// Converts the blocks of a tool result. Does not limit the text, because the tool does so.
 pub(super) fn tool_result(blocks: Vec<ContentBlock>, options: &McpOptions) -> Content {
     BinaryLimit::new(options).content(blocks)
 }
@@ -74,7 +74,7 @@ fn shorten(uri: String) -> String {
     }
 }
 
-/// Returns whether a text has the form of a media type, so that it cannot contain sentences.
+/// Returns whether a text has the form of a media type. Text in this form cannot contain instructions to the model.
 fn is_mime_type(text: &str) -> bool {
     let is_allowed = |it: char| it.is_ascii_alphanumeric() || "/+-._;=".contains(it);
     text.len() <= 100 && text.replace("; ", ";").chars().all(is_allowed)

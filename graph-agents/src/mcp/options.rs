@@ -1,9 +1,9 @@
 //! Options of an MCP connection.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use llm::{ExposeSecret, SecretString};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::header::{HeaderName, HeaderValue};
 
 use super::error::McpError;
 
@@ -91,15 +91,16 @@ impl McpOptions {
         self.header("authorization", value)
     }
 
-    /// Returns the headers of HTTP requests.
-    pub(super) fn header_map(&self) -> Result<HeaderMap, McpError> {
-        let header = |(name, value): &(String, SecretString)| {
+    /// Returns the headers of HTTP requests. Of several headers with the same name, the first one is sent.
+    pub(super) fn header_map(&self) -> Result<HashMap<HeaderName, HeaderValue>, McpError> {
+        let mut headers = HashMap::new();
+        for (name, value) in &self.headers {
             let invalid = || McpError::Header(name.clone());
             let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
             let mut value = HeaderValue::from_str(value.expose_secret()).map_err(|_| invalid())?;
             value.set_sensitive(true);
-            Ok((key, value))
-        };
-        self.headers.iter().map(header).collect()
+            headers.entry(key).or_insert(value);
+        }
+        Ok(headers)
     }
 }

@@ -1,6 +1,6 @@
 //! An agent as an MCP server.
 
-use std::{future::Future, sync::Arc};
+use std::sync::Arc;
 
 use graph_core::RunError;
 use rmcp::{
@@ -54,8 +54,8 @@ impl AgentServer {
         Self { agent, description: description.into(), allowed_hosts }
     }
 
-    /// Sets the values of the HTTP header `Host` that are accepted. By default, only those of this machine, which
-    /// protects the server from DNS rebinding.
+    /// Sets the values of the HTTP header `Host` that are accepted. By default, only the names of this machine are
+    /// accepted, to protect the server from DNS rebinding.
     pub fn allowed_hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
         self.allowed_hosts = hosts.into_iter().map(Into::into).collect();
         self
@@ -141,18 +141,12 @@ impl ServerHandler for AgentServer {
                 "argument `message` is missing or not a text; set it to the message to the agent";
             return Err(ErrorData::invalid_params(text, None));
         };
-        let cancelled = || ErrorData::internal_error("the client cancelled the call", None);
-        let answer =
-            until(context.ct.cancelled(), self.ask(message)).await.ok_or_else(cancelled)?;
-        Ok(answer.into())
-    }
-}
-
-/// Waits for `work`, or drops it and returns `None` when `stop` is ready first.
-async fn until<T>(stop: impl Future<Output = ()>, work: impl Future<Output = T>) -> Option<T> {
-    use futures_util::future::{Either, select};
-    match select(std::pin::pin!(work), std::pin::pin!(stop)).await {
-        Either::Left((result, _)) => Some(result),
-        Either::Right(_) => None,
+        tokio::select! {
+            biased;
+            answer = self.ask(message) => Ok(answer.into()),
+            () = context.ct.cancelled() => {
+                Err(ErrorData::internal_error("the client cancelled the call", None))
+            }
+        }
     }
 }

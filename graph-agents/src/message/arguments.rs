@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 /// Extracts the JSON object from malformed arguments.
 ///
-/// Repairs only mistakes that leave no doubt about the arguments: a code fence or a tag around the object, surplus closing
-/// braces, an object that was encoded twice, single quotes, keys without quotes, line breaks in strings, trailing commas
-/// and the literals of Python. Never adds a value or a closing bracket. Returns `None` if the text contains no complete
-/// object, or other text beside it.
+/// Repairs only mistakes that leave no doubt about the arguments: a code fence or a tag around the object, surplus
+/// closing braces, an object that was encoded twice, single quotes, keys without quotes, line breaks in strings,
+/// trailing commas and the literals of Python. Never adds a value or a closing bracket. Returns `None` if the text
+/// contains no complete object, or contains other text, such as a sentence.
 pub(super) fn repair_arguments(text: &str) -> Option<Map<String, Value>> {
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => return Some(object),

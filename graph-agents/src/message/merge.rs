@@ -96,7 +96,8 @@ fn replacement(current: &[Message], update: &[Message], from: usize) -> Plan {
     Plan::Merge { puts: (current.len()..).zip(added).collect(), removed: Vec::new() }
 }
 
-/// Largest update for which a search is cheaper than an index of all ids.
+/// Maximum number of messages in an update for which searching the list is cheaper than indexing the ids of all
+/// messages.
 const MAX_SEARCHED: usize = 8;
 
 /// Returns the effect of a small update that only appends items with new ids, which is the common case.

@@ -2,8 +2,8 @@
 
 use super::types::{AiMessage, Message, ToolMessage};
 
-/// Adds results to the calls that have none, directly after the AI message. `results` returns a result for each call of
-/// an AI message that needs one.
+/// Adds results directly after each AI message, except for calls that already have one. `results` returns the results
+/// to add for an AI message.
 ///
 /// Providers reject a conversation in which a tool call has no result.
 pub(crate) fn add_missing_results(
@@ -14,8 +14,8 @@ pub(crate) fn add_missing_results(
     for (index, message) in messages.iter().enumerate() {
         complete.push(message.clone());
         let Some(calling) = message.as_ai() else { continue };
-        // Some servers send no ids. The generated ids are unique only within a message, so the results of a message are
-        // those before the model's next message.
+        // Generated ids, for servers that send none, are unique only within a message. A message's results therefore
+        // end where the model's next message begins.
         let following = messages[index + 1..].iter().take_while(|it| it.as_ai().is_none());
         let present: Vec<_> =
             following.filter_map(Message::as_tool).map(|it| &it.tool_call_id).collect();

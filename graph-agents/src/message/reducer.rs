@@ -116,7 +116,8 @@ fn without_unknown_removals(current: &[Message], update: Vec<Message>) -> Vec<Me
     known
 }
 
-/// Minimum number of messages per removed message for which a checkpoint stores the removal instead of the whole list.
+/// A checkpoint stores a removal, instead of the whole list, only if the list has at least this many messages per
+/// removed message.
 ///
 /// Reading a list with a stored removal requires all earlier changes. Without this minimum, reading a short
 /// conversation that keeps dropping its oldest messages would require every message that it ever contained.

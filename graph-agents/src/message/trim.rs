@@ -163,10 +163,8 @@ fn separates(before: &[Message], after: &[Message]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-    use crate::{ToolCall, ToolMessage, message::InvalidToolCall};
+    use crate::message::InvalidToolCall;
 
     #[test]
     fn arguments_of_malformed_calls_are_counted_as_tokens() {
@@ -174,20 +172,5 @@ mod tests {
         let call = InvalidToolCall { args, ..InvalidToolCall::default() };
         let message = AiMessage { invalid_tool_calls: vec![call], ..AiMessage::default() };
         assert!(count_tokens_approximately(&[message.into()]) >= 100);
-    }
-
-    #[test]
-    fn trimming_keeps_tool_results_with_their_call() {
-        let call = ToolCall::new("add", json!({}), "c1");
-        let messages = [
-            Message::human("q"),
-            AiMessage::new("").tool_call(call.clone()).into(),
-            ToolMessage::success(&call, "3").into(),
-            Message::ai("3"),
-        ];
-        let options = TrimOptions { max_messages: Some(2), ..TrimOptions::default() };
-        assert_eq!(trim_messages(&messages, &options), [Message::ai("3")]);
-        let options = TrimOptions { max_messages: Some(3), ..TrimOptions::default() };
-        assert_eq!(trim_messages(&messages, &options), messages[1..]);
     }
 }

@@ -151,7 +151,7 @@ pub struct ToolMessage {
     /// Whether the tool succeeded.
     #[serde(default)]
     pub status: Status,
-    /// Data for the application that the model does not see.
+    /// Data that only the application sees, not the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact: Option<Value>,
 }

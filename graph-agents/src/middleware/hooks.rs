@@ -125,8 +125,8 @@ pub trait Middleware: fmt::Debug + Send + Sync {
 /// Wraps a model; see [`Middleware::with_wrapped_models`].
 pub type ModelWrapper = Arc<dyn Fn(SharedModel) -> SharedModel + Send + Sync>;
 
-/// Combines [`Middleware::wrap_model`] of the middleware that declares it. The first one is the outermost. Returns `None`
-/// if no middleware declares it.
+/// Combines [`Middleware::wrap_model`] of the middleware that declares it. The first one is the outermost. Returns
+/// `None` if no middleware declares it.
 pub(crate) fn model_wrapper(middleware: &[Arc<dyn Middleware>]) -> Option<ModelWrapper> {
     let wrapping = middleware.iter().filter(|it| it.hooks().replaces_models);
     let wrapping: Vec<_> = wrapping.cloned().collect();
@@ -138,7 +138,7 @@ pub(crate) fn model_wrapper(middleware: &[Arc<dyn Middleware>]) -> Option<ModelW
     }))
 }
 
-/// The hooks that a middleware implements. Each hook that runs as a node lists the places that it may jump to.
+/// The hooks that a middleware implements. Each hook that runs as a node lists the targets that it may jump to.
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Hooks {
@@ -157,25 +157,25 @@ impl Hooks {
         Self::default()
     }
 
-    /// Declares [`Middleware::before_agent`] and the places that it may jump to.
+    /// Declares [`Middleware::before_agent`] and the targets that it may jump to.
     pub fn before_agent(mut self, jumps: impl IntoIterator<Item = JumpTo>) -> Self {
         self.before_agent = Some(jumps.into_iter().collect());
         self
     }
 
-    /// Declares [`Middleware::before_model`] and the places that it may jump to.
+    /// Declares [`Middleware::before_model`] and the targets that it may jump to.
     pub fn before_model(mut self, jumps: impl IntoIterator<Item = JumpTo>) -> Self {
         self.before_model = Some(jumps.into_iter().collect());
         self
     }
 
-    /// Declares [`Middleware::after_model`] and the places that it may jump to.
+    /// Declares [`Middleware::after_model`] and the targets that it may jump to.
     pub fn after_model(mut self, jumps: impl IntoIterator<Item = JumpTo>) -> Self {
         self.after_model = Some(jumps.into_iter().collect());
         self
     }
 
-    /// Declares [`Middleware::after_agent`] and the places that it may jump to.
+    /// Declares [`Middleware::after_agent`] and the targets that it may jump to.
     pub fn after_agent(mut self, jumps: impl IntoIterator<Item = JumpTo>) -> Self {
         self.after_agent = Some(jumps.into_iter().collect());
         self

@@ -1,6 +1,6 @@
 //! A limit on the cost of model calls.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use graph_core::NodeError;
@@ -9,20 +9,22 @@ use llm::{CatalogEntry, Money, Prices, Usage};
 use super::hooks::{Hooks, Middleware};
 use crate::{
     AgentError,
+    lock::lock,
     message::{AiMessage, count_tokens_approximately},
     model::{ChatModel, ChunkSink, ModelProfile, ModelTool, Prompt, SharedModel},
 };
 
-/// Limits the cost of an agent's model calls, in all of its runs. Clones share the budget, so several agents can too.
+/// Limits the cost of an agent's model calls, in all of its runs. Clones share one budget, so several agents can use
+/// it.
 ///
 /// Model calls by other middleware of the agent, such as calls that write summaries or that select or emulate tools,
 /// also count, at the same prices. If the models have different prices, set the highest ones.
 ///
 /// Before each call, the middleware reserves the estimated cost: the request, and an answer of
-/// [`max_answer`](Self::max_answer) tokens. It rejects a call that the rest of the budget does not cover with an error
-/// named `BudgetExceededError`, so concurrent calls together stay within the limit as long as no call costs more than
-/// its estimate. After the call, the reported usage replaces the reservation. A call that fails, is cancelled or has no
-/// reported usage is charged its full reservation.
+/// [`max_answer`](Self::max_answer) tokens. If the rest of the budget does not cover a call, the call fails with an
+/// error named `BudgetExceededError`. Concurrent calls together therefore stay within the limit as long as no call
+/// costs more than its estimate. After the call, the reported usage replaces the reservation. A call that fails, is
+/// cancelled or has no reported usage is charged its full reservation.
 ///
 /// If other middleware retries calls or switches models, every attempt counts, regardless of the position of the budget
 /// among the middleware. A call that other middleware answers itself costs nothing. Calls replayed by a
@@ -94,11 +96,7 @@ impl MoneyBudget {
     }
 
     /// Reserves the estimated cost of a call with this number of input tokens.
-    fn reserve(&self, input: u64) -> Result<Reservation, NodeError> {
-        self.try_reserve(input).map_err(NodeError::terminal)
-    }
-
-    fn try_reserve(&self, input: u64) -> Result<Reservation, AgentError> {
+    fn reserve(&self, input: u64) -> Result<Reservation, AgentError> {
         let usage = Usage { input, output: self.max_answer, ..Usage::default() };
         let amount = self.cost(&usage)?;
         let mut account = lock(&self.account);
@@ -164,10 +162,6 @@ impl Drop for Reservation {
     }
 }
 
-fn lock(account: &Mutex<Account>) -> MutexGuard<'_, Account> {
-    account.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Middleware for MoneyBudget {
     fn name(&self) -> String {
         "MoneyBudget".to_owned()
@@ -200,7 +194,7 @@ impl ChatModel for BudgetedModel {
         prompt: &Prompt,
         chunks: &mut ChunkSink<'_>,
     ) -> Result<AiMessage, NodeError> {
-        let reservation = self.budget.reserve(estimate(prompt))?;
+        let reservation = self.budget.reserve(estimate(prompt)).map_err(NodeError::terminal)?;
         let answer = self.model.call(prompt, chunks).await?;
         self.budget.charge(reservation, &answer);
         Ok(answer)

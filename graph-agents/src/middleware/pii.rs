@@ -1,13 +1,12 @@
 //! Detects personal data in messages.
 
 mod detect;
-mod detector;
 mod mask;
 
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
-pub use detector::Detector;
+pub use detect::Detector;
 use graph_core::{Context, NodeError};
 use sha2::{Digest, Sha256};
 

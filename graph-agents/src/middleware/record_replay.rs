@@ -21,16 +21,16 @@ use crate::{
 /// Records the model and tool calls of an agent to a file, or answers them from such a file without calling a model or
 /// a tool.
 ///
-/// Model calls by other middleware of the agent, such as calls that write summaries or that select or emulate tools, are
-/// recorded too. Errors are not recorded.
+/// Model calls by other middleware of the agent, such as calls that write summaries or that select or emulate tools,
+/// are recorded too. Errors are not recorded.
 ///
 /// A call is identified by a hash of its request, in which ids are ignored; equal requests are answered in the order in
 /// which they were recorded. A replayed call that is not in the file fails. The models of the replay are never called,
 /// but they need the [profile](ModelProfile) of the recorded ones, because requests depend on it.
 ///
 /// Add it after other middleware, so that the other middleware also wraps replayed tool calls, but before a
-/// [`MoneyBudget`](super::MoneyBudget), so that replayed calls cost nothing. The file contains the conversation in plain
-/// text.
+/// [`MoneyBudget`](super::MoneyBudget), so that replayed calls cost nothing. The file contains the conversation in
+/// plain text.
 ///
 /// ```
 /// use graph_agents::{Agent, AiMessage, ScriptedModel, middleware::RecordReplay};

@@ -27,14 +27,14 @@ pub use executor::{CommandExecutor, CommandResult, CommandSession};
 /// session. A command that exceeds the time limit of the executor ends the session, and its result reports this.
 /// Parallel calls of one message run one after the other, in any order.
 ///
-/// A run that is interrupted keeps its session for at least an hour, unless the executor ends it earlier, and continues
-/// in it when it is resumed. It continues in a new session, and the first result reports this, if the session has ended,
-/// if another process resumes the run, or after an edit of the thread's state or time travel.
+/// An interrupted run keeps its session for at least an hour, unless the executor ends the session earlier. When the
+/// run is resumed, it continues in that session. If the session has ended, if another process resumes the run, or after
+/// an edit of the thread's state or time travel, the run continues in a new session, and the first result reports this.
 ///
-/// The session of a run that fails or is cancelled ends with the command that fails or is cancelled, or when the next
-/// run of the thread starts. Sessions that are unused for an hour, such as those of failed runs without a thread, end
-/// when the next run of any thread starts, and all sessions end when the agent is dropped. A `Shell` has one session per
-/// thread name and namespace, so agents whose threads can have the same names must not share a `Shell`.
+/// If a run fails or is cancelled during a command, its session ends with that command; otherwise, its session ends
+/// when the next run of the thread starts. Sessions that are unused for an hour, such as those of failed runs without a
+/// thread, end when the next run of any thread starts, and all sessions end when the agent is dropped. A `Shell` has
+/// one session per thread name and namespace, so agents whose threads can have the same names must not share a `Shell`.
 ///
 /// There is no executor that passes commands to a shell of the host: a model would then act with all permissions of the
 /// program. Results are marked as [untrusted](Tool::untrusted), unless [`trusted`](Self::trusted) is set.

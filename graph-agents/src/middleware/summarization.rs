@@ -38,7 +38,7 @@ enum Limit {
     Tokens(usize),
 }
 
-/// The error returned for a fraction of a maximum that is not known.
+/// The error returned if a size is a fraction of the model's maximum and that maximum is not known.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the summarisation is set to {0} of the model's maximum number of input tokens, which is not known; set \

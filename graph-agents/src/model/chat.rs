@@ -118,7 +118,8 @@ pub struct Prompt {
     pub tool_choice: Option<ToolChoice>,
     /// Schema that the response must match.
     pub output: Option<OutputSchema>,
-    /// Settings of this call by name. [`LlmModel`](super::LlmModel) lists the names that it accepts, and refuses others.
+    /// Settings of this call by name. [`LlmModel`](super::LlmModel) lists the names that it accepts, and refuses
+    /// others.
     pub settings: Map<String, Value>,
 }
 

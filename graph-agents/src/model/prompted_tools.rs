@@ -16,8 +16,8 @@ use crate::{
 /// Lets a model without native tool calls use tools.
 ///
 /// The prompt describes the tools, and the provider restricts each response to a JSON Schema that allows either a tool
-/// call or an answer. The provider must therefore support schemas, which local servers such as llama.cpp's do for every
-/// model. One response contains at most one call.
+/// call or an answer. The provider must therefore support schemas. Local servers such as llama.cpp's support them for
+/// every model. One response contains at most one call.
 ///
 /// ```
 /// use graph_agents::{Agent, LlmModel, Tool, model::PromptedTools};
@@ -162,8 +162,8 @@ fn to_message(step: &Value) -> Result<AiMessage, NodeError> {
     }
 }
 
-/// Creates a message with a tool call, which is invalid if the arguments are not an object. `null` means that there are no
-/// arguments.
+/// Creates a message with a tool call, which is invalid if the arguments are not an object. `null` means that there are
+/// no arguments.
 fn call_message(name: &str, arguments: &Value) -> AiMessage {
     if arguments.is_object() || arguments.is_null() {
         return AiMessage::new("").tool_call(ToolCall::new(name, arguments.clone(), new_id()));

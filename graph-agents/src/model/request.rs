@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use futures_util::future::BoxFuture;
@@ -15,6 +15,7 @@ use crate::{
     AgentState,
     command::Command,
     dependencies::Dependencies,
+    lock::lock,
     message::{AiMessage, Content, Message, MessageList},
     response::ResponseFormat,
     tool::Tool,
@@ -164,9 +165,9 @@ impl ModelHandler {
     /// The handler stores the commands of inner wrappers itself, outside the returned answer, so they are applied even
     /// if the caller replaces the answer.
     pub async fn call(&self, request: ModelRequest) -> Result<ModelAnswer, NodeError> {
-        self.lock().clear();
+        lock(&self.inner_commands).clear();
         let mut answer = (self.handle)(request).await?;
-        self.lock().append(&mut answer.commands);
+        lock(&self.inner_commands).append(&mut answer.commands);
         Ok(answer)
     }
 
@@ -180,11 +181,7 @@ impl ModelHandler {
 
     /// Returns and removes the commands that inner wrappers added during the most recent `call`.
     pub(crate) fn take_commands(&self) -> Vec<Command> {
-        std::mem::take(&mut *self.lock())
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Command>> {
-        self.inner_commands.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut *lock(&self.inner_commands))
     }
 
     /// Returns a handler for one call, whose commands are separate from those of other calls.

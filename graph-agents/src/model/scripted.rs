@@ -1,15 +1,12 @@
 //! A model with prepared answers.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::VecDeque, sync::Mutex};
 
 use async_trait::async_trait;
 use graph_core::NodeError;
 
 use super::chat::{ChatModel, ChunkSink, Prompt};
-use crate::{AgentError, message::AiMessage};
+use crate::{AgentError, lock::lock, message::AiMessage};
 
 /// A model that returns prepared answers in order, for tests and examples.
 ///
@@ -49,9 +46,8 @@ impl ScriptedModel {
 #[async_trait]
 impl ChatModel for ScriptedModel {
     async fn call(&self, _: &Prompt, _: &mut ChunkSink<'_>) -> Result<AiMessage, NodeError> {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         let used_up =
             || AgentError::value("the scripted model has no answers left; add more answers");
-        Ok(answers.pop_front().ok_or_else(used_up)?)
+        Ok(lock(&self.answers).pop_front().ok_or_else(used_up)?)
     }
 }

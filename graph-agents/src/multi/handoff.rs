@@ -50,8 +50,8 @@ pub(super) fn supervisor_handoff_tool(
     })
 }
 
-/// Splits a conversation before the newest AI message. Removes the unanswered calls of this message, which are handoffs,
-/// and the message itself if it has no other calls.
+/// Splits a conversation before the newest AI message. Removes the unanswered calls of this message, which are
+/// handoffs, and the message itself if it has no other calls.
 fn split_without_pending_calls(messages: &[Message]) -> (&[Message], Vec<Message>) {
     let index = messages.iter().rposition(|it| it.as_ai().is_some()).unwrap_or(messages.len());
     let (earlier, newest) = messages.split_at(index);

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::output::ToolOutput;
+use crate::lock::lock;
 
 /// An in-memory cache of tool results, by tool and arguments. Clones share the results.
 ///
@@ -68,7 +69,7 @@ impl ToolCache {
     }
 
     pub(super) fn get(&self, tool: &str, args: &Map<String, Value>) -> Option<ToolOutput> {
-        let results = self.lock();
+        let results = lock(&self.results);
         let cached = results.get(&key(tool, args))?;
         let expired = self.ttl.is_some_and(|ttl| cached.stored_at.elapsed() >= ttl);
         (!expired).then(|| cached.output.clone())
@@ -79,17 +80,13 @@ impl ToolCache {
             return;
         }
         let key = key(tool, args);
-        let mut results = self.lock();
+        let mut results = lock(&self.results);
         if results.len() >= self.capacity && !results.contains_key(&key) {
             let oldest = results.iter().min_by_key(|it| it.1.stored_at).map(|it| it.0.clone());
             let Some(oldest) = oldest else { return };
             results.remove(&oldest);
         }
         results.insert(key, Cached { output: output.clone(), stored_at: Instant::now() });
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Cached>> {
-        self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

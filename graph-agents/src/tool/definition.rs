@@ -182,8 +182,8 @@ impl Tool {
         self.edit(|it| it.return_direct = true)
     }
 
-    /// Asks the provider to restrict the model's arguments to the schema; see [`llm::Tool::strict`]. The agent validates the
-    /// arguments in any case.
+    /// Asks the provider to restrict the model's arguments to the schema; see [`llm::Tool::strict`]. The agent
+    /// validates the arguments in any case.
     ///
     /// ```
     /// use graph_agents::{Agent, LlmModel, tool};
@@ -211,8 +211,8 @@ impl Tool {
         self.edit(|it| it.exceptions = Some(answer))
     }
 
-    /// Sets whether the tool reads the state, which an agent stores with every call of such a tool. A tool that does not
-    /// read it gets an empty state, unless middleware wraps the calls.
+    /// Sets whether the tool reads the state. An agent stores the state with every call to a tool that reads it. Other
+    /// tools get an empty state, unless middleware wraps the calls.
     pub fn reads_state(self, reads: bool) -> Self {
         self.edit(|it| it.reads_state = reads)
     }
@@ -222,7 +222,8 @@ impl Tool {
         self.edit(|it| it.dependencies.push(dependencies::check::<T>()))
     }
 
-    /// Sets whether the tool hands the conversation to another agent, or ends the run, with a command to the parent graph.
+    /// Sets whether the tool hands the conversation to another agent, or ends the run, with a command to the parent
+    /// graph.
     ///
     /// In an agent, such a call runs after all other calls of the same message, so that their results are kept. If a
     /// message contains several such calls, the first that succeeds wins, and the others are answered with an error.
@@ -351,7 +352,7 @@ impl Tool {
         self.inner.policy.errors.as_ref()
     }
 
-    /// Truncates a text that this program has written for the model.
+    /// Truncates a text without marking it as untrusted. Used for texts that this program has written.
     pub(crate) fn truncate(&self, content: Content) -> Content {
         self.inner.policy.truncate(content)
     }

@@ -29,7 +29,7 @@ use crate::{command::Command, message::ToolMessage};
 pub enum ToolOutput {
     /// A value. The model sees a text as it is and other values as JSON.
     Value(Value),
-    /// Content for the model, and an artifact for the application that the model does not see.
+    /// Content for the model, and an artifact that only the application sees.
     WithArtifact {
         /// The content.
         content: Value,

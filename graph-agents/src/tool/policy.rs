@@ -74,12 +74,12 @@ impl Policy {
         Ok(output)
     }
 
-    /// Truncates a text that this program has written for the model.
+    /// Truncates a text without marking it as untrusted. Used for texts that this program has written.
     pub(super) fn truncate(&self, content: Content) -> Content {
         truncate(content, self.max_output)
     }
 
-    /// Truncates and marks a result for the model. Returns a result that needs neither unchanged.
+    /// Truncates and marks a result for the model. A result that needs neither is returned unchanged.
     pub(super) fn limit(&self, content: Content, tool: &str) -> Content {
         if self.untrusted {
             return mark_untrusted(self.truncate(blocks_as_text(content)), tool);

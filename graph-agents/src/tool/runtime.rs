@@ -65,8 +65,8 @@ impl ToolRuntime {
         &self.context
     }
 
-    /// Returns an idempotency key for external effects of this call. It stays the same when the call runs again, even in
-    /// another process.
+    /// Returns an idempotency key for external effects of this call. It stays the same when the call runs again, even
+    /// in another process.
     ///
     /// [`Context::idempotency_key`] is the key of the task, which several calls share if a
     /// [`ToolNode`](crate::ToolNode) runs them in one task.

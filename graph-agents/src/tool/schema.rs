@@ -49,8 +49,8 @@ pub fn check(
     if checker.faults.is_empty() { Ok(converted) } else { Err(checker.faults) }
 }
 
-/// Maximum nesting depth of combined schemas, and maximum length of a chain of references. A tool server may send a schema
-/// that would overflow the stack or whose references form a cycle.
+/// Maximum nesting depth of combined schemas, and maximum length of a chain of references. A tool server may send a
+/// schema that would overflow the stack or whose references form a cycle.
 const MAX_DEPTH: usize = 128;
 
 struct Checker<'a> {

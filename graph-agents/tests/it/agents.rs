@@ -20,7 +20,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-fn calls(names: &[&str]) -> AiMessage {
+pub(crate) fn calls(names: &[&str]) -> AiMessage {
     let call = |(index, name): (usize, &&str)| ToolCall::new(*name, json!({}), format!("c{index}"));
     AiMessage { tool_calls: names.iter().enumerate().map(call).collect(), ..AiMessage::default() }
 }

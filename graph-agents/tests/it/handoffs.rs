@@ -1,17 +1,14 @@
 use async_trait::async_trait;
 use graph_agents::{
     Agent, AgentState, AiMessage, CompiledAgent, JumpTo, Message, ScriptedModel, Status, Tool,
-    ToolCall, Update,
+    Update,
     middleware::{Hooks, Middleware},
     multi::{OutputMode, Supervisor, Swarm, forward_tool, handoff_tool},
 };
 use graph_core::{Context, NodeError};
 use serde_json::json;
 
-fn calls(names: &[&str]) -> AiMessage {
-    let call = |(index, name): (usize, &&str)| ToolCall::new(*name, json!({}), format!("c{index}"));
-    AiMessage { tool_calls: names.iter().enumerate().map(call).collect(), ..AiMessage::default() }
-}
+use crate::agents::calls;
 
 fn three() -> Tool {
     Tool::dynamic("three", "Returns 3.", json!({}), |_, _| async { 3 })

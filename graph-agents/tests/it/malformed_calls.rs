@@ -109,7 +109,7 @@ async fn summaries_do_not_reset_the_number_of_retries() {
 }
 
 #[tokio::test]
-async fn retries_are_counted_for_each_run_and_since_the_last_other_message() {
+async fn retry_count_restarts_with_each_run_and_after_a_valid_call() {
     let malformed = || call(json!("{"));
     let valid = call(json!({ "city": "Rome" }));
     let replies = [malformed(), valid, malformed(), malformed(), malformed(), malformed()];
@@ -137,7 +137,7 @@ async fn state_field_of_an_application_does_not_affect_the_retry_count() {
 }
 
 #[test]
-fn stored_messages_without_the_reason_are_read() {
+fn stored_invalid_calls_without_an_error_are_read() {
     let stored = json!({
         "type": "ai", "content": "",
         "invalid_tool_calls": [{ "name": "weather", "args": "{", "id": "1" }],

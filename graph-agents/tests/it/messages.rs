@@ -44,7 +44,7 @@ fn stored_change_contains_only_new_and_changed_messages() {
     let expected = Change::Put(vec![put(1, human("2", "B")), put(3, human("4", "d"))]);
     assert_eq!(change(update), Some(expected));
     assert_eq!(change(current.clone()), Some(Change::Put(Vec::new())));
-    // The second message differs from the one that the first put stores.
+    // The second message equals the one in the list, but the first one replaces that, so both are stored.
     let update = vec![human("1", "A"), human("1", "a")];
     let expected = Change::Put(vec![put(0, human("1", "A")), put(0, human("1", "a"))]);
     assert_eq!(change(update), Some(expected));

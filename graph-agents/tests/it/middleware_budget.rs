@@ -62,8 +62,8 @@ impl ChatModel for Paid {
     }
 }
 
-/// A budget that reserves a little more than 1 dollar for each call.
-fn budget(dollars: f64) -> MoneyBudget {
+/// Returns a budget that reserves a little more than 1 dollar for each call.
+pub(crate) fn budget(dollars: f64) -> MoneyBudget {
     let price = Money::from_dollars(1.0);
     let prices = Prices {
         input: price,

@@ -86,7 +86,7 @@ async fn model_can_restart_the_session() {
 }
 
 #[tokio::test]
-async fn command_that_ends_the_session_says_so() {
+async fn result_of_a_command_that_ends_the_session_reports_it() {
     let executor = Counting::default();
     let results = run(executor.shell(), &[command("a"), command("hang"), command("b")]).await;
     let expected =
@@ -224,7 +224,7 @@ async fn fork_from_an_earlier_checkpoint_runs_in_a_new_session_and_reports_it() 
 }
 
 #[tokio::test]
-async fn another_process_continues_in_a_new_session_and_says_so() {
+async fn run_resumed_by_another_process_gets_a_new_session_and_reports_it() {
     let saver = Arc::new(MemorySaver::new());
     let build = |answers| asking(Counting::default().shell(), answers, saver.clone());
     let first = build(vec![call("shell", command("a"), "c1"), call("ask", json!({}), "c2")]);
@@ -257,7 +257,7 @@ async fn failed_command_releases_the_session() {
 }
 
 #[tokio::test]
-async fn result_after_a_failed_command_says_that_the_session_has_ended() {
+async fn result_after_a_failed_command_reports_that_the_session_has_ended() {
     let shell = Counting::default().shell();
     let calls = ["a", "break", "b", "c"].map(|it| [command(it)]);
     let calls: Vec<&[Value]> = calls.iter().map(|it| &it[..]).collect();

@@ -34,7 +34,7 @@ async fn texts(add: impl FnOnce(Agent) -> Agent, tool: &str, args: Value) -> Vec
     run(add, tool, args).await.iter().map(Message::text).collect()
 }
 
-/// A tool that answers with a command and with another message.
+/// Returns a tool that answers with a command and with another message.
 fn commanding() -> Tool {
     let tool = Tool::dynamic("load", "Loads.", json!({}), |_, runtime| async move {
         let answer = ToolMessage::success(runtime.call(), LONG);
@@ -123,7 +123,7 @@ async fn text_files_are_bounded_and_marked() {
     }
 }
 
-/// A tool that replaces the first message of the conversation.
+/// Returns a tool that replaces the first message of the conversation.
 fn replacing(text: &'static str) -> Tool {
     let tool = Tool::dynamic("load", "Loads.", json!({}), move |_, runtime| async move {
         let mut first = runtime.state().messages()[0].clone();

@@ -164,7 +164,7 @@ async fn greet(name: String, greeting: Dep<Greeting>) -> Result<String, AgentErr
     Ok(format!("{} {name}", greeting.0))
 }
 
-/// Replaces the names in tool calls by the name that the agent depends on.
+/// Replaces the argument `name` of tool calls with the agent's dependency of type `String`.
 #[derive(Debug)]
 struct Rename;
 

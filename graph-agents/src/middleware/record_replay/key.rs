@@ -23,8 +23,8 @@ pub(super) fn of_prompt(prompt: &Prompt) -> String {
     }))
 }
 
-/// Returns the key of a tool call. It contains the conversation and the number of the call, so that equal calls are
-/// distinguished.
+/// Returns the key of a tool call. It depends on the conversation and the number of the call, so equal calls have
+/// different keys.
 pub(super) fn of_tool_call(request: &ToolRequest) -> String {
     let mut numbers = CallNumbers::default();
     let messages = numbers.without_ids(request.state.messages());

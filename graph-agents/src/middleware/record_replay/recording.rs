@@ -5,14 +5,14 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, BufRead, BufReader, Write},
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use graph_core::NodeError;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::AgentError;
+use crate::{AgentError, lock::lock};
 
 /// A recording that is being written or replayed. Clones share it.
 #[derive(Clone, Debug)]
@@ -47,8 +47,8 @@ impl Recording {
         Ok(Self::Replay(Arc::new(Mutex::new(answers))))
     }
 
-    /// Makes a call and records its answer, or returns the recorded answer without making the call. `name` describes the
-    /// call in errors.
+    /// Makes a call and records its answer, or returns the recorded answer without making the call. `name` describes
+    /// the call in errors.
     pub(super) async fn answer<A: Serialize + DeserializeOwned>(
         &self,
         key: String,
@@ -81,8 +81,4 @@ fn missing(call: &str) -> NodeError {
     let problem =
         format!("the recording has no answer to this {call}; record the conversation again");
     NodeError::terminal(AgentError::named("ReplayError", problem))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

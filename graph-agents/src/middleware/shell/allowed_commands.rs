@@ -24,8 +24,8 @@ use super::{
 ///
 /// The command line is split into words like in a shell; operators, redirections, variables and patterns are refused. A
 /// program runs in the working directory, with an environment that contains only `PATH`, without input, and with a time
-/// limit. `cd` changes the working directory of the session to one below the directory of the executor. Sessions have
-/// no variables, because environment variables can make a program execute other programs.
+/// limit. `cd` changes the session's working directory, but not to a directory outside that of the executor. Sessions
+/// have no variables, because environment variables can make a program execute other programs.
 ///
 /// A program can still read and write all files that this process can, so allow only programs that are harmless with
 /// any arguments: not `sh`, `env`, `find` or `git`, which start other programs. For untrusted programs, use

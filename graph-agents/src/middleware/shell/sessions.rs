@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -11,6 +11,7 @@ use graph_core::{Context, checkpoint::CheckpointId};
 use tokio::time::Instant;
 
 use super::executor::CommandSession;
+use crate::lock::lock;
 
 /// Time for which an unused session is kept. Its run has failed, was cancelled, or waits for a person.
 const MAX_IDLE: Duration = Duration::from_secs(3600);
@@ -59,8 +60,8 @@ impl Session {
 pub(super) struct Caller {
     /// The thread, or the run if it has no thread, and the namespace of the agent.
     conversation: (String, String),
-    /// The checkpoint at which the branch starts. A resumed run stays on its branch; an edit of the state and time travel
-    /// start another branch.
+    /// The checkpoint at which the branch starts. A resumed run stays on its branch; an edit of the state and time
+    /// travel start another branch.
     origin: CheckpointId,
 }
 
@@ -75,7 +76,8 @@ impl Caller {
     }
 }
 
-/// The newest session of each conversation. The lease of a thread prevents concurrent runs, so one is enough.
+/// The newest session of each conversation. The lease of a thread prevents concurrent runs, so one session per
+/// conversation is enough.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
     slots: Mutex<HashMap<(String, String), Slot>>,
@@ -103,10 +105,10 @@ impl Sessions {
     /// Prepares the session of a new run, and drops all unused sessions. Returns the session of an earlier run of the
     /// conversation that did not finish, if any.
     pub(super) fn begin(&self, caller: Caller) -> Option<SharedSession> {
-        let mut slots = self.lock();
+        let mut slots = lock(&self.slots);
         let left = slots.insert(caller.conversation, Slot::new(caller.origin, Session::Fresh));
         let unused: Vec<_> = slots.extract_if(|_, it| it.is_unused()).collect();
-        // Dropping a session can take a while.
+        // Unlock the map first, because dropping a session can take a while.
         drop(slots);
         drop(unused);
         left.map(|it| it.session)
@@ -115,7 +117,7 @@ impl Sessions {
     /// Returns the session for a call. A session of another branch is dropped.
     pub(super) fn get(&self, caller: Caller) -> SharedSession {
         let new = || Slot::new(caller.origin, Session::Lost);
-        let mut slots = self.lock();
+        let mut slots = lock(&self.slots);
         let slot = slots.entry(caller.conversation).or_insert_with(new);
         let replaced = (slot.origin != caller.origin).then(|| mem::replace(slot, new()));
         slot.used_at = Instant::now();
@@ -127,11 +129,7 @@ impl Sessions {
 
     /// Removes the session of a run that ends.
     pub(super) fn remove(&self, caller: &Caller) -> Option<SharedSession> {
-        self.lock().remove(&caller.conversation).map(|it| it.session)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), Slot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.slots).remove(&caller.conversation).map(|it| it.session)
     }
 }
 

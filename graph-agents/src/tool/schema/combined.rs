@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::Checker;
 
-/// Keywords that are checked in addition to those that combine other schemas.
+/// Keywords that are checked before `anyOf`, `oneOf` and `allOf`.
 const KEYWORDS: [&str; 6] = ["type", "enum", "const", "properties", "required", "items"];
 
 impl<'a> Checker<'a> {
@@ -21,9 +21,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks a value against the other keywords of a schema and against the schemas that it combines. Stops at the first
-    /// of them that the value does not match, because a schema that refers to itself could report exponentially many
-    /// faults.
+    /// Checks a value against the keywords of a schema and then against the schemas that it combines. Stops at the
+    /// first mismatch, because a schema that refers to itself could otherwise report exponentially many faults.
     pub(super) fn combined(
         &mut self,
         schema: &'a Value,
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn common_bases_of_all_of_are_allowed() {
+    fn members_of_all_of_may_refer_to_the_same_base() {
         let extends = json!({"allOf": [{"$ref": "#/$defs/base"}]});
         let schema = json!({"allOf": [{"$ref": "#/$defs/b"}, {"$ref": "#/$defs/c"}], "$defs": {
             "base": {"allOf": [{"properties": {"a": {"type": "integer"}}}]}, "b": extends, "c": extends,

@@ -1,0 +1,8 @@
+//! Locking of std mutexes.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks a mutex, even if a thread panicked while holding it.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
