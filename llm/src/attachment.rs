@@ -4,9 +4,9 @@ use std::{any::Any, fmt, sync::Arc};
 
 /// The value that [`Request::attach`](crate::Request::attach) attached to a request, if any.
 ///
-/// It is meant for models inside the process, such as a [`Scripted`](crate::Scripted) model that answers from typed data
-/// instead of the prompt. It is never serialised, so providers, recordings and caches do not see it, and all attachments
-/// compare as equal.
+/// It is meant for models inside the process, such as a [`Scripted`](crate::Scripted) model that answers from typed
+/// data instead of the prompt. It is never serialised, so providers, recordings and caches do not see it, and all
+/// attachments compare as equal.
 #[derive(Clone, Default)]
 pub struct Attachment(Option<Arc<dyn Any + Send + Sync>>);
 

@@ -1,7 +1,7 @@
 //! Codecs, which implement the protocols of the providers.
 //!
-//! A [`Protocol`] converts a [`Request`](crate::Request) to the body of an HTTP request, and the bytes of a response to a
-//! [`DecodedResponse`]. It opens no connection, so it can be tested completely with recorded responses.
+//! A [`Protocol`] converts a [`Request`](crate::Request) to the body of an HTTP request, and the bytes of a response to
+//! a [`DecodedResponse`]. It opens no connection, so it can be tested completely with recorded responses.
 //!
 //! A streamed response is read by a [`StreamReader`]: a framer splits its bytes into events, and the decoder of the
 //! protocol assembles the response from them.

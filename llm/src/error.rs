@@ -28,8 +28,8 @@ pub struct Error {
     /// Whether a retry can succeed, if the provider states it. Overrides the default for `kind`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub should_retry: Option<bool>,
-    /// Token counts that the provider reported before the call failed, such as those of a refusal. They have to be paid
-    /// for.
+    /// Token counts that the provider reported before the call failed, such as those of a refusal. These tokens are
+    /// billed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Box<Usage>>,
 }
@@ -116,9 +116,9 @@ impl Error {
 
     /// Returns whether the failed call cost nothing, because it was rejected before the provider started to answer.
     ///
-    /// A call is not free if the provider reported its [usage](Self::usage) or if the error arrived in a response with a
-    /// success status. Nor is it free if a recording or journal could not be written, because the call itself may have
-    /// succeeded.
+    /// A call is not free if the provider reported its [usage](Self::usage) or if the error arrived in a response with
+    /// a success status. Nor is it free if a recording or journal could not be written, because the call itself may
+    /// have succeeded.
     pub fn is_free(&self) -> bool {
         let has_started = self.status.is_some_and(|it| (200..300).contains(&it));
         let is_rejection = matches!(

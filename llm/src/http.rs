@@ -36,8 +36,8 @@ mod endpoint;
 mod errors;
 mod settings;
 
-/// Maximum time to wait for the next piece of a stream whose finish reason has arrived. Some servers send neither an end
-/// marker nor the end of the body.
+/// Maximum time to wait for the next piece of a stream whose finish reason has arrived. Some servers send neither an
+/// end marker nor the end of the body.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A model that is called over HTTP.

@@ -23,8 +23,8 @@
 //!
 //! A provider's model sends each request once. The example above adds the layers in the usual order, from the inside
 //! out: the retries wrap the rate limiter and the budget, so these two see every attempt. Add a cache, a recording or a
-//! journal after these layers, so that a stored response neither waits nor costs anything. The cache and the journal need
-//! the feature `graph`.
+//! journal after these layers, so that a stored response neither waits nor costs anything. The cache and the journal
+//! need the feature `graph`.
 //!
 //! The book's chapter [Models](../book/models.html) is a guide; `cargo xtask book` renders it.
 

@@ -7,10 +7,10 @@ use graph_core::Context;
 use crate::{Error, Llm, Request, Response};
 
 impl Llm {
-    /// Stops [`generate`](Llm::generate) from sending pieces to the message stream of the graph run, like LangGraph's tag
-    /// `nostream`. Use it for calls whose text is not meant for the user, such as classifications.
+    /// Stops [`generate`](Llm::generate) from sending pieces to the message stream of the graph run, like LangGraph's
+    /// tag `nostream`. Use it for calls whose text is not meant for the user, such as classifications.
     ///
-    /// A layer that is added afterwards wraps this setting, so add it last.
+    /// Adding a layer resets this setting, so call this method after adding all layers.
     ///
     /// ```
     /// use graph_core::{Context, EventKind, NodeError, RunOptions, START, State, StateGraph, StreamMode};

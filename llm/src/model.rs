@@ -89,8 +89,7 @@ pub enum Piece {
 pub struct Listener<'a> {
     on_piece: Option<&'a mut (dyn FnMut(Piece) + Send)>,
     has_sent: bool,
-    /// Token counts of failed attempts that were retried and have to be paid for. `None` if the provider did not report
-    /// them.
+    /// Token counts of failed attempts that were retried and are billed. `None` if the provider did not report them.
     pub(crate) failed_attempts: Vec<Option<Usage>>,
 }
 

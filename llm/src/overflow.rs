@@ -1,8 +1,9 @@
 //! Context overflow: shortens a multi-round conversation until it fits a model's context window.
 //!
-//! Keeps the first round and the last three rounds. If that is still too long, keeps the last two, and finally only the
-//! last one. A summary replaces the rounds in between. By default, the summary is computed without a model, so the same
-//! rounds always give the same request. Entries are never truncated: each one is either kept or summarised.
+//! Keeps the first round and the last three rounds. If that is too long, keeps the first and the last two, and finally
+//! the first and the last one. A summary replaces the rounds in between. By default, the summary is computed without a
+//! model, so the same rounds always give the same request. Entries are never truncated: each one is either kept or
+//! summarised.
 
 pub(crate) use self::estimate::text_tokens;
 pub use self::{

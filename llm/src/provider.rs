@@ -214,8 +214,8 @@ impl Provider {
     /// Asks the server for the size of the model's context window, in tokens, for request and response together. Only
     /// Ollama and llama.cpp's server (`openai-compatible`) can answer.
     ///
-    /// Returns `None` if the provider is another one, if the server does not answer within a few seconds, or if it
-    /// does not state the size.
+    /// Returns `None` for other providers, and if the server does not answer within 30 seconds or does not state the
+    /// size.
     pub async fn context_size(&self) -> Option<u64> {
         if !matches!(self.spec.name, "ollama" | "openai-compatible") {
             return None;

@@ -132,9 +132,9 @@ pub struct Tool {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ProviderTool {
-    /// A web search: Anthropic, OpenAI's Responses API, Gemini, Groq and OpenRouter.
+    /// A web search. Supported by Anthropic, OpenAI's Responses API, Gemini, Groq and OpenRouter.
     WebSearch(WebSearch),
-    /// Execution of programs that the model writes: Anthropic, OpenAI's Responses API, Gemini and Groq.
+    /// Execution of programs that the model writes. Supported by Anthropic, OpenAI's Responses API, Gemini and Groq.
     CodeExecution,
     /// Another tool, in the provider's format.
     Custom(Value),

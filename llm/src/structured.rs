@@ -102,7 +102,9 @@ impl Llm {
         let request = with_schema_prompt(request.into(), &schema);
         let response = self.generate(request.clone()).await?;
         let problem = match parse_reply(&schema.schema, &response) {
-            Ok(read) => return Ok(Structured::new(read, response)),
+            Ok(Parsed { value, method, notes, .. }) => {
+                return Ok(Structured { value, method, notes, response });
+            }
             Err(problem) => problem,
         };
         let has_calls = response.tool_calls().next().is_some()
@@ -212,12 +214,6 @@ fn finish_repair<T: DeserializeOwned>(
             unreadable.attempts.push((ParseMethod::Repaired, again));
             Err(JsonError::Unreadable { error: unreadable, response: Box::new(second) })
         }
-    }
-}
-
-impl<T> Structured<T> {
-    fn new(Parsed { value, method, notes, .. }: Parsed<T>, response: Response) -> Self {
-        Self { value, method, notes, response }
     }
 }
 

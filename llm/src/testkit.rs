@@ -126,7 +126,10 @@ impl FakeProvider {
 async fn wait_until_waiting(mut waiting_call: watch::Receiver<usize>, call: usize) {
     let waits = waiting_call.wait_for(|it| *it == call);
     let seen = tokio::time::timeout(TIMEOUT, waits).await;
-    assert!(seen.is_ok(), "timed out after {TIMEOUT:?} waiting for call {call}");
+    assert!(
+        seen.is_ok(),
+        "timed out after {TIMEOUT:?} waiting for call {call} (0: for the caller to disconnect)"
+    );
 }
 
 impl Shared {

@@ -20,7 +20,8 @@ pub struct ToolCall {
 /// A tool call whose arguments are not a JSON object. It cannot be executed.
 ///
 /// Weak models write such calls, and so do models that reach the token limit. To continue the conversation, answer the
-/// call with a failed [`ToolResult`](crate::Part::ToolResult) that has the id of the call, so that the model can correct it.
+/// call with a failed [`ToolResult`](crate::Part::ToolResult) that has the id of the call, so that the model can
+/// correct it.
 ///
 /// ```
 /// use llm::{Llm, Message, Part, Reply, Request, Role, Scripted};

@@ -5,8 +5,8 @@ use crate::{Message, Request};
 /// Maximum number of breakpoints per request. The provider rejects requests with more.
 const MAX_BREAKPOINTS: usize = 4;
 
-/// Returns each message, with whether a breakpoint is set after it. If too many messages request a breakpoint, only the
-/// last ones get one, because late breakpoints cover the longest prefixes.
+/// Returns each message, and whether a breakpoint is set after it. If too many messages request a breakpoint,
+/// breakpoints are set only after the last of them, because late breakpoints cover the longest prefixes.
 pub(super) fn messages(request: &Request) -> impl Iterator<Item = (&Message, bool)> {
     let n_wanted = request.messages.iter().filter(|it| it.cache).count();
     let n_allowed = MAX_BREAKPOINTS - usize::from(request.cache_system);

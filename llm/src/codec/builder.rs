@@ -112,8 +112,8 @@ impl ResponseBuilder {
         self.push_call(Part::tool_call(id, name.to_owned(), arguments, opaque), listener);
     }
 
-    /// Adds a tool call whose arguments are JSON text. If they cannot be parsed, the call is kept as an invalid call,
-    /// which always has an id, because the caller answers it with an error.
+    /// Adds a tool call whose arguments are JSON text. If the text cannot be parsed, adds an invalid call instead.
+    /// Invalid calls always have an id, because the caller answers them with an error.
     pub(super) fn tool_call_from_text(
         &mut self,
         id: &str,
@@ -197,15 +197,6 @@ mod tests {
         ResponseBuilder { finish, ..ResponseBuilder::default() }
     }
 
-    fn kind(builder: ResponseBuilder) -> ErrorKind {
-        builder.finish().unwrap_err().kind
-    }
-
-    #[test]
-    fn missing_finish_reason_is_truncation() {
-        assert_eq!(kind(builder(None)), ErrorKind::Truncated);
-    }
-
     #[test]
     fn refusal_is_an_error_with_its_text() {
         let mut refused = builder(Some(Finish::Stop));
@@ -225,13 +216,13 @@ mod tests {
     fn reasoning_without_an_answer_is_an_error() {
         let mut thought = builder(Some(Finish::Length));
         thought.reasoning("hm", &mut Listener::null());
-        assert_eq!(kind(thought), ErrorKind::ReasoningOnly);
+        assert_eq!(thought.finish().unwrap_err().kind, ErrorKind::ReasoningOnly);
         let mut counted = builder(Some(Finish::Length));
         counted.usage.reasoning = 9;
         counted.usage.input = 3;
         let error = counted.finish().unwrap_err();
         assert_eq!(error.kind, ErrorKind::ReasoningOnly);
-        // The tokens have to be paid for.
+        // The tokens are billed.
         assert_eq!(error.usage.map(|it| (it.input, it.reasoning)), Some((3, 9)));
         assert_eq!(builder(Some(Finish::Length)).finish().unwrap().finish, Finish::Length);
         let mut said = builder(Some(Finish::Length));

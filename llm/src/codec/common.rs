@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
 
-use super::{media, schema};
+use super::{
+    media,
+    schema::{self, Dialect},
+};
 use crate::{InvalidToolCall, Message, Part, Request, Tool, ToolCall};
 
 /// Encodes temperature, seed and stop sequences. Only the key of the stop sequences depends on the protocol.
@@ -25,34 +28,33 @@ pub(super) fn sampling_options(request: &Request, stop: &str) -> Map<String, Val
 
 /// Encodes a tool for OpenAI's chat completions and Ollama's chat API.
 pub(super) fn chat_tool(tool: &Tool) -> Value {
-    json!({ "type": "function", "function": openai_function(tool) })
+    json!({ "type": "function", "function": function(tool, Dialect::OpenAi, "parameters") })
 }
 
-/// Encodes a function for OpenAI's APIs. Uses strict mode if the tool asks for it and strict mode can express its schema.
-pub(super) fn openai_function(tool: &Tool) -> Value {
+/// Encodes a function, with its schema under `schema_key`. Uses strict mode if the tool asks for it and the dialect of
+/// strict mode can express its schema.
+pub(super) fn function(tool: &Tool, dialect: Dialect, schema_key: &str) -> Value {
     let Tool { name, description, parameters, strict } = tool;
-    let strict_parameters =
-        strict.then(|| schema::adapt(parameters, schema::Dialect::OpenAi)).flatten();
-    let is_strict = strict_parameters.is_some();
-    let parameters = strict_parameters.unwrap_or_else(|| schema::plain(parameters));
-    let mut function =
-        json!({ "name": name, "description": description, "parameters": parameters });
+    let strict_schema = strict.then(|| schema::adapt(parameters, dialect)).flatten();
+    let is_strict = strict_schema.is_some();
+    let schema = strict_schema.unwrap_or_else(|| schema::plain(parameters));
+    let mut function = json!({ "name": name, "description": description, schema_key: schema });
     if is_strict {
         function["strict"] = true.into();
     }
     function
 }
 
-/// Converts an invalid tool call of an earlier response to a call that all providers accept. They require an object, so the
-/// text of the arguments becomes a member of an object.
+/// Converts an invalid tool call of an earlier response to a call that all providers accept. They require an object, so
+/// the text of the arguments becomes a member of an object.
 pub(super) fn sendable_call(call: &InvalidToolCall) -> ToolCall {
     let InvalidToolCall { id, name, arguments, opaque, .. } = call.clone();
     ToolCall { id, name, arguments: json!({ "invalid_arguments": arguments }), opaque }
 }
 
 /// Encodes a user message as chat messages. Each tool result becomes a separate message. The results come first,
-/// because they must directly follow the calls. Text and media become the last message, which `encode_rest` creates. It is
-/// omitted if there are only results.
+/// because they must directly follow the calls. `encode_rest` creates the last message from text and media, unless
+/// there are only results.
 ///
 /// `result` receives the id and the name of a tool call. It returns the key and the value that identify the call in the
 /// message with its result.

@@ -28,7 +28,7 @@ impl Protocol {
                 (path, gemini(model, texts, dimensions))
             }
             Self::Ollama => {
-                // Without `truncate`, the server would cut long texts off without notice.
+                // Without this option, the server silently truncates long texts.
                 let mut body = openai(model, texts, dimensions);
                 body["truncate"] = json!(false);
                 ("/api/embed".to_owned(), body)

@@ -5,7 +5,8 @@ use serde_json::{Map, Value, json};
 use super::{call_error::CallError, openai_chat::quirks::Quirks};
 use crate::{ErrorKind, ProviderTool, Request, WebSearch};
 
-/// The list in a request's body that contains a tool, and the encoded tool; or the reason why the provider cannot run it.
+/// The list in a request's body that contains a tool, and the encoded tool; or the reason why the provider cannot run
+/// it.
 type Encoded = Result<(&'static str, Value), &'static str>;
 
 const NOT_RUN: &str = "the provider does not run this tool; remove it or use another provider";

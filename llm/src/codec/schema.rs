@@ -14,8 +14,8 @@ use crate::{ErrorKind, Request, Schema};
 pub(super) enum Dialect {
     /// OpenAI's strict mode. Every property is required, and additional properties are not allowed.
     OpenAi,
-    /// OpenAI's strict mode on self-hosted servers such as llama.cpp's, whose grammars also limit the length of strings.
-    /// Without such a limit, a small model may repeat itself until the answer is cut off.
+    /// OpenAI's strict mode on self-hosted servers such as llama.cpp's, whose grammars also limit the length of
+    /// strings. Without such a limit, a small model may repeat itself until the answer is cut off.
     Server,
     /// Anthropic's subset. Additional properties are not allowed, and numeric bounds are not supported.
     Anthropic,

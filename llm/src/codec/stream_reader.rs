@@ -107,7 +107,8 @@ impl StreamReader {
         {
             let error = match self.decoder.event(&rest, listener) {
                 Err(error) if error.kind == ErrorKind::Malformed => {
-                    // Only the token counts or the end marker are cut off if the finish reason has arrived.
+                    // After the finish reason, only token counts and the end marker follow, so a truncated event does
+                    // no harm.
                     let message = "the stream ended inside an event";
                     let cut = CallError::new(ErrorKind::Truncated, message);
                     (!self.decoder.has_finish_reason()).then_some(cut)

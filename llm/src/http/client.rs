@@ -17,7 +17,7 @@ pub(crate) fn client(base: &Url, timeouts: Timeouts) -> Result<reqwest::Client, 
         .tls_backend_preconfigured(tls_config(base.scheme())?)
         .connect_timeout(timeouts.connect)
         .redirect(redirect::Policy::none())
-        // Only the retry layer may repeat a call, because every attempt may have to be paid for.
+        // Only the retry layer may repeat a call, because every attempt may be billed.
         .retry(reqwest::retry::never())
         .referer(false)
         // Some gateways reject requests without a user agent.

@@ -18,7 +18,8 @@ pub(crate) enum Auth {
     Header(&'static str),
 }
 
-/// Minimum length, in bytes, of a secret. Shorter values are not redacted, because they may occur in any text by chance.
+/// Minimum length, in bytes, of a secret. Shorter values are not redacted, because they may occur in any text by
+/// chance.
 const MIN_SECRET: usize = 8;
 
 /// Base URL, API key and extra headers of a provider.

@@ -15,7 +15,7 @@ impl Llm {
     /// Runs each call as a [journaled task](Context::task) of the node that `cx` belongs to.
     ///
     /// When the node runs again after a crash, a retry or an interrupt, completed calls return their stored
-    /// responses and are not paid for again. Identical calls are matched by their order, so create the journal once
+    /// responses and are not billed again. Identical calls are matched by their order, so create the journal once
     /// per node execution and clone it.
     ///
     /// A [budget](Llm::budget) that wraps this layer is also charged for responses from the journal, so it counts the

@@ -87,8 +87,8 @@ pub(super) struct RecordedCall {
     pub(super) model: ModelId,
     pub(super) request: Request,
     pub(super) outcome: Result<Response, Error>,
-    /// Token counts of the failed attempts that preceded the outcome and have to be paid for. `None` if the provider
-    /// did not report them.
+    /// Token counts of the failed attempts that preceded the outcome and are billed. `None` if the provider did not
+    /// report them.
     pub(super) failed_attempts: Vec<Option<Usage>>,
 }
 
@@ -161,8 +161,8 @@ impl Recording {
         self
     }
 
-    /// Makes calls again whose recorded response `is_unusable` rejects. The new responses take the place of the
-    /// rejected ones, in later replays too. Has no effect on a replay, which makes no calls.
+    /// Repeats the calls whose recorded responses `is_unusable` rejects. The new responses replace the rejected ones,
+    /// also in later replays. Has no effect on a replay, which makes no calls.
     ///
     /// Call this method before creating models from the recording.
     pub fn repeat(mut self, is_unusable: impl Fn(&Request, &Response) -> bool) -> Self {
@@ -235,10 +235,9 @@ impl Recording {
         self.redaction.redact(&text).unwrap_or(text)
     }
 
-    /// Returns the calls that have to be paid for and that the file contained when it was opened: the called model, and
-    /// the token counts and the cost that the provider stated. These are the calls with a response, and all failed
-    /// attempts that were not [free](Error::is_free), including those that a [retry](Llm::retry) followed. They are in
-    /// order of completion. The first `skip` calls are skipped.
+    /// Returns the model, the token counts and the cost of each billed call that the file contained when it was opened,
+    /// in order of completion, without the first `skip` calls. Calls with a response are billed, and so are failed
+    /// attempts that were not [free](Error::is_free), including those that were [retried](Llm::retry).
     pub fn paid_calls(
         &self,
         skip: usize,
@@ -255,7 +254,8 @@ impl Recording {
         )
     }
 
-    /// Returns the requests with their responses that the file contained when it was opened, in order of completion.
+    /// Returns the request and the response of each answered call that the file contained when it was opened, in order
+    /// of completion.
     pub fn answered_calls(&self) -> impl Iterator<Item = (Request, Response)> {
         self.recorded_calls(0).filter_map(|it| Some((it.request, it.outcome.ok()?)))
     }
@@ -334,7 +334,8 @@ impl Model for RecordedModel {
             let message = miss::explain(&file.path, &file.contents, key, &call);
             return Err(Error::new(ErrorKind::NotRecorded, self.id(), message));
         };
-        // Attempts of a retry layer around this one are recorded as calls.
+        // If a retry layer wraps this layer, its earlier attempts are recorded as separate calls, not as attempts of
+        // this call.
         let outer_attempts = mem::take(&mut listener.failed_attempts);
         let outcome = self.inner.call(request, listener).await;
         let failed_attempts = mem::replace(&mut listener.failed_attempts, outer_attempts);

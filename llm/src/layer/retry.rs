@@ -13,8 +13,8 @@ const JITTER: f64 = 0.25;
 /// How often to retry a failed call and how long to wait before each retry.
 ///
 /// By default, the first wait is one second. Every further wait is twice as long as the previous one. A wait requested
-/// by the provider takes precedence, unless it is zero, as with a date in the past. Random jitter lengthens each wait by
-/// up to a quarter and never shortens it.
+/// by the provider takes precedence, unless it is zero, as with a date in the past. Random jitter lengthens each wait
+/// by up to a quarter and never shortens it.
 ///
 /// ```
 /// use std::time::Duration;

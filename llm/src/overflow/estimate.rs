@@ -50,7 +50,7 @@ struct Rate {
 impl Rate {
     const REQUEST: f64 = 32.0;
     const MESSAGE: f64 = 8.0;
-    /// Tokens of a large image. The length of documents and audio is unknown.
+    /// Number of tokens counted for media: that of a large image. The length of documents and audio is unknown.
     const MEDIA: f64 = 1600.0;
     const OTHER_LETTER: f64 = 2.0;
 

@@ -28,11 +28,11 @@ pub(super) struct ProviderSpec {
 /// Embedding models of a provider.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum EmbeddingModels {
-    /// The provider has none.
+    /// The provider has no embedding models.
     None,
-    /// The default one has this name.
+    /// The default embedding model has this name.
     Default(&'static str),
-    /// Their names depend on the server.
+    /// The server determines the names of its embedding models; there is no default.
     Unknown,
 }
 

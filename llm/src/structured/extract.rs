@@ -125,8 +125,8 @@ fn may_begin(text: &str) -> bool {
     }
 }
 
-/// Returns the length of the text up to and including the matching closing bracket. If no bracket matches, the error is the
-/// number of bytes that were read.
+/// Returns the length of the text up to and including the matching closing bracket. If no bracket matches, the error is
+/// the number of bytes that were read.
 fn closing(bytes: &[u8]) -> Result<usize, usize> {
     let mut open = Vec::new();
     let mut in_string = false;

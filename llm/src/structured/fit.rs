@@ -2,7 +2,7 @@
 //!
 //! Supports the keywords that schemars generates. A full JSON Schema validator would add twenty crates to the
 //! dependencies, and changing a value requires walking the schema anyway. The keywords `pattern` and `format` are sent
-//! to the model but are not checked here; a type that depends on them checks them when it is deserialized.
+//! to the model but are not checked here; a type that depends on them checks them when it is deserialised.
 
 use serde_json::{Map, Value};
 
@@ -78,7 +78,7 @@ impl<'a> Fitter<'a> {
             _ => return Ok(value.clone()),
         };
         if self.depth == MAX_DEPTH || self.effort == MAX_EFFORT {
-            return Err(format!("{} is nested too deep or too large", self.location()));
+            return Err(format!("{} is nested too deeply or too large", self.location()));
         }
         self.effort += 1;
         self.depth += 1;

@@ -8,7 +8,7 @@ use super::super::{
     common, family, media, provider_tool,
     schema::{self, Dialect},
 };
-use crate::{Effort, ErrorKind, Message, Part, Request, Role, Tool, ToolCall, ToolChoice};
+use crate::{Effort, ErrorKind, Message, Part, Request, Role, ToolCall, ToolChoice};
 
 /// Minimum thinking budget in tokens, for models that accept a thinking budget.
 const MIN_BUDGET: u32 = 1024;
@@ -141,6 +141,7 @@ fn takes_breakpoint(block: &Value) -> bool {
 }
 
 fn tools(request: &Request) -> Vec<Value> {
+    let tool = |it| common::function(it, Dialect::Anthropic, "input_schema");
     let mut tools: Vec<_> = request.tools.iter().map(tool).collect();
     // Tools precede the system prompt, so the breakpoint of the system prompt covers them. Without a system prompt, the
     // tools need their own breakpoint.
@@ -148,18 +149,6 @@ fn tools(request: &Request) -> Vec<Value> {
         last["cache_control"] = ephemeral();
     }
     tools
-}
-
-fn tool(tool: &Tool) -> Value {
-    let Tool { name, description, parameters, strict } = tool;
-    let strict_schema = strict.then(|| schema::adapt(parameters, Dialect::Anthropic)).flatten();
-    let is_strict = strict_schema.is_some();
-    let schema = strict_schema.unwrap_or_else(|| schema::plain(parameters));
-    let mut tool = json!({ "name": name, "description": description, "input_schema": schema });
-    if is_strict {
-        tool["strict"] = true.into();
-    }
-    tool
 }
 
 fn tool_choice(request: &Request) -> Option<Value> {

@@ -33,7 +33,7 @@ pub(crate) struct ChunkDecoder {
     /// Opaque reasoning data from a router, which is a service such as OpenRouter that forwards requests to other
     /// providers.
     details: Vec<Value>,
-    /// Whether a finish reason has arrived, and no content after it.
+    /// Whether a finish reason has arrived and no content has followed it.
     has_finish_reason: bool,
     is_done: bool,
 }

@@ -132,7 +132,7 @@ impl Quirks {
         };
         body.insert("response_format".to_owned(), format);
         if self.vendor == Vendor::OpenRouter {
-            // Without this option, OpenRouter may choose a host that does not support schemas.
+            // Without this option, OpenRouter may choose a provider that does not support schemas.
             body.insert("provider".to_owned(), json!({ "require_parameters": true }));
         }
         Ok(())

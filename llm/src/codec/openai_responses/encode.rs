@@ -128,7 +128,7 @@ fn put_content(items: &mut Vec<Value>, role: &str, part: Value) {
 }
 
 fn tool(tool: &Tool) -> Value {
-    let mut function = common::openai_function(tool);
+    let mut function = common::function(tool, Dialect::OpenAi, "parameters");
     function["type"] = "function".into();
     function
 }

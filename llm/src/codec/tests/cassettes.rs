@@ -48,7 +48,8 @@ fn cassette_responses_decode() {
 fn cassette_own_responses_match_snapshot() {
     let mut text = String::new();
     for recording in recording::own().iter().filter(|it| it.is_success()) {
-        let protocol = recording.protocol().expect("own recordings are of generating endpoints");
+        let protocol =
+            recording.protocol().expect("our own recordings are of endpoints that generate text");
         let outcome = StreamOutcome::of_recording(recording, protocol);
         writeln!(text, "{}: {outcome:#?}", recording.file).unwrap();
     }
@@ -237,8 +238,9 @@ fn read<'b>(
     reader.finish(listener)
 }
 
-/// Checks that the framer yields the same events wherever the bytes are split. For each split, only the event that contains the split is read, because the other events are not affected. Long events
-/// are split at every byte near their ends, and at intervals in the middle. The nightly run splits them at every byte.
+/// Checks that the framer yields the same events wherever the bytes are split. For each split, only the event that
+/// contains the split is read, because the other events are not affected. Long events are split at every byte near
+/// their ends, and at intervals in the middle. The nightly run splits them at every byte.
 fn check_framing(recording: &Recording, protocol: Protocol) {
     let body = recording.body.as_bytes();
     let events = |pieces: &[&[u8]]| {

@@ -15,7 +15,7 @@ fn check(protocol: Protocol, body: &Value) {
     assert_eq!(answer.logprobs, [expect]);
 }
 
-/// The log probability of one token in OpenAI's format.
+/// Returns the log probability of one token in OpenAI's format.
 fn token() -> Value {
     let top = json!([{ "token": "a", "logprob": -0.5 }, { "token": "b", "logprob": -1.5 }]);
     json!({ "token": "a", "logprob": -0.5, "top_logprobs": top })

@@ -9,15 +9,15 @@ use std::borrow::Cow;
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
 
-/// Size of the dictionary in bytes: the text before a line. DEFLATE refers back to at most 32 KiB.
+/// Maximum size of the dictionary in bytes. DEFLATE refers back to at most 32 KiB.
 const DICTIONARY_BYTES: usize = 32 << 10;
 
 /// Maximum size of a decompressed line. Without a limit, a small file could exhaust the memory. Longer lines are stored
 /// without compression.
 const MAX_LINE_BYTES: usize = 64 << 20;
 
-/// Decodes the lines of a [`Recording`](crate::Recording) file, in order. Programs that follow a recording while another
-/// process writes it use this type to read the lines that were added.
+/// Decodes the lines of a [`Recording`](crate::Recording) file, in order. With this type, a program can read a
+/// recording while another process writes it.
 #[derive(Debug, Default)]
 pub struct RecordingDecoder {
     /// The end of the text before the next line, without line feeds. At least the last [`DICTIONARY_BYTES`] bytes.
@@ -25,8 +25,8 @@ pub struct RecordingDecoder {
 }
 
 impl RecordingDecoder {
-    /// Returns the JSON of the next line of the file, which is given without its line feed. The error describes why the
-    /// line cannot be decoded.
+    /// Returns the JSON of the next line of the file. `line` does not include the line feed. The error describes why
+    /// the line cannot be decoded.
     pub fn decode<'a>(&mut self, line: &'a [u8]) -> Result<Cow<'a, [u8]>, String> {
         let json = if line.first() == Some(&b'{') {
             Cow::Borrowed(line)
@@ -37,7 +37,8 @@ impl RecordingDecoder {
         Ok(json)
     }
 
-    /// Encodes JSON as the next line of the file. Compresses it, unless the line would be longer or could not be decoded.
+    /// Encodes JSON as the next line of the file. Compresses it, unless compression makes the line longer or the JSON
+    /// exceeds [`MAX_LINE_BYTES`].
     pub(super) fn encode(&mut self, json: Vec<u8>) -> Vec<u8> {
         let compressed =
             (json.len() <= MAX_LINE_BYTES).then(|| compress(self.dictionary(), &json)).flatten();
@@ -59,7 +60,7 @@ impl RecordingDecoder {
     }
 }
 
-/// Returns `None` if the data cannot be compressed.
+/// Compresses a line. Returns `None` if that fails.
 fn compress(dictionary: &[u8], json: &[u8]) -> Option<Vec<u8>> {
     let mut deflate = Compress::new(Compression::default(), false);
     deflate.set_dictionary(dictionary).ok()?;
@@ -73,7 +74,7 @@ fn compress(dictionary: &[u8], json: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Decompresses a line that has at most `limit` bytes when it is decompressed.
+/// Decompresses a line. Fails if the result has more than `limit` bytes.
 fn decompress(dictionary: &[u8], line: &[u8], limit: usize) -> Result<Vec<u8>, String> {
     let invalid = |problem: &dyn std::fmt::Display| format!("it cannot be decompressed: {problem}");
     let bytes = STANDARD_NO_PAD.decode(line).map_err(|error| invalid(&error))?;
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_restored_and_become_shorter() {
+    fn compressed_lines_are_shorter_and_decode_to_the_original() {
         let (mut writer, mut reader) = (RecordingDecoder::default(), RecordingDecoder::default());
         let (mut plain, mut stored) = (0, 0);
         for n in 0..2000 {
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_writer_continues_with_the_text_that_was_read() {
+    fn new_writer_uses_the_lines_that_it_has_read_as_the_dictionary() {
         let mut writer = RecordingDecoder::default();
         let first: Vec<Vec<u8>> = (0..3).map(|it| writer.encode(line(it))).collect();
         let mut next_writer = RecordingDecoder::default();
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn short_lines_are_stored_as_they_are() {
+    fn short_lines_are_stored_without_compression() {
         assert_eq!(RecordingDecoder::default().encode(b"{}".to_vec()), b"{}");
     }
 

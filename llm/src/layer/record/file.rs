@@ -21,8 +21,8 @@ use super::{
 };
 use crate::{Error, Listener, Response, Usage};
 
-/// Version of new files. Since version 2, calls can [refer to parts](SharedParts) of earlier calls. Since version 3, lines
-/// can be [compressed](RecordingDecoder).
+/// Version of new files. Since version 2, calls can [refer to parts](SharedParts) of earlier calls. Since version 3,
+/// lines can be [compressed](RecordingDecoder).
 const VERSION: u32 = 3;
 
 /// The error returned when a recording cannot be opened.
@@ -75,8 +75,8 @@ pub(super) struct Line {
     pub(super) call: Value,
     /// The response or the error.
     pub(super) outcome: Outcome,
-    /// Token counts of the failed attempts that preceded the outcome and have to be paid for. `None` if the provider
-    /// did not report them.
+    /// Token counts of the failed attempts that preceded the outcome and are billed. `None` if the provider did not
+    /// report them.
     pub(super) failed_attempts: Vec<Option<Usage>>,
     /// Whether the call is made again, although the file contains its outcome.
     pub(super) is_repeated: bool,
@@ -267,7 +267,7 @@ fn read_line(line: &[u8], shared: &mut SharedParts) -> Result<Line, String> {
     } else {
         shared.learn(&call);
     }
-    // Sorted as when it was written, because the order determines the numbers of its parts.
+    // Sorts the fields as the writer did, because their order determines the numbers of the parts.
     outcome.sort_all_objects();
     shared.learn(&outcome);
     let outcome = serde_json::from_value(outcome).map_err(problem)?;

@@ -55,9 +55,9 @@ struct Item {
 }
 
 impl SharedParts {
-    /// Replaces parts that have occurred before by references, and numbers all others. Returns `None` if there is
-    /// nothing to replace, or if the value cannot be packed because it contains a key that marks references or exceeds
-    /// the limits of [`unpack`](Self::unpack).
+    /// Replaces parts that have occurred before with references, and numbers all other parts. Returns `None` if there
+    /// is nothing to replace, or if the value cannot be packed because it contains a key that marks references or
+    /// exceeds the limits of [`unpack`](Self::unpack).
     pub(super) fn pack(&mut self, value: &Value) -> Option<Value> {
         if contains_mark(value) || depth(value) > MAX_DEPTH || is_too_large(value) {
             self.learn(value);
@@ -133,8 +133,8 @@ impl SharedParts {
         json!({ LINES: entries.into_iter().map(entry).collect::<Value>() })
     }
 
-    /// Replaces references by the parts that they refer to, and numbers all new parts. Fails if the result would be too
-    /// large or too deeply nested.
+    /// Replaces references with the parts that they refer to, and numbers all new parts. Fails if the result would be
+    /// too large or too deeply nested.
     pub(super) fn unpack(&mut self, value: Value) -> Result<Value, String> {
         self.unpacked(value, &mut Expansion::default())
     }
@@ -267,7 +267,7 @@ impl SharedParts {
 /// Size and nesting of a call whose references are being replaced.
 #[derive(Default)]
 struct Expansion {
-    /// Number of bytes that references have been replaced by so far.
+    /// Total size of the parts that have replaced references so far, in bytes.
     bytes: usize,
     /// Number of lists and objects that enclose the current position.
     depth: usize,
@@ -335,7 +335,7 @@ fn is_too_large(value: &Value) -> bool {
     max_json_bytes(value) > MAX_EXPANDED_BYTES && value.to_string().len() > MAX_EXPANDED_BYTES
 }
 
-/// Returns an upper bound of the number of bytes of a value's JSON, without creating it.
+/// Returns an upper bound on the size of a value's JSON in bytes, without creating the JSON.
 fn max_json_bytes(value: &Value) -> usize {
     // A byte of a string becomes at most `\u0000`, and a value is followed by at most one comma or colon.
     let text = |it: &str| 6 * it.len() + 3;

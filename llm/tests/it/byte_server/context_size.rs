@@ -30,7 +30,7 @@ async fn size_of_the_context_window_is_requested_from_the_server() {
 }
 
 #[tokio::test]
-async fn without_an_answer_the_size_is_unknown() {
+async fn context_size_is_unknown_if_the_server_does_not_report_it() {
     for body in ["{}", "[]", "<html>", r#"{"model_info": {"general.architecture": "qwen2"}}"#] {
         check("ollama", body, "POST /api/show ", None).await;
         check("openai-compatible", body, "GET /props ", None).await;

@@ -28,7 +28,7 @@ const STREAM: Case = Case {
     is_expected: is_broken,
 };
 
-/// How a server behaves after part of its response, and the expected error.
+/// Behaviour of a server after it has sent part of its response, and the expected error.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     mode: CallMode,

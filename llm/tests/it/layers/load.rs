@@ -28,7 +28,7 @@ const CONCURRENCY: usize = 64;
 /// Prompt of calls that are cancelled. The server may still process them, but does not count them.
 const CANCELLED: &str = "given up";
 
-/// Numbers that the server has counted.
+/// Counts of connections and calls at the server.
 #[derive(Debug, Default)]
 struct Counts {
     /// Highest number of connections that were open at the same time.

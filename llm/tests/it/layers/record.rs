@@ -237,7 +237,7 @@ async fn dropped_calls_leave_no_gaps() {
     let (first, second, third) = tokio::join!(dropped(), dropped(), llm.generate("?"));
     assert!(first.is_err() && second.is_err());
     assert_eq!(replay(&path).generate("?").await, third);
-    // Calls that are appended come after the recorded ones, both now and in a replay.
+    // Appended responses are returned after the recorded ones, both now and in a replay.
     let (model, _) = fake(|_, _| async { Ok(answer("added")) });
     let added = model.record(&Recording::open(&path, RecordMode::ReplayOrRecord).unwrap());
     assert_eq!(added.generate("?").await, third);
@@ -376,7 +376,7 @@ async fn compressed_file_that_is_cut_at_any_byte_keeps_all_complete_calls() {
         fs::write(&path, &whole[..cut]).unwrap();
         let kept = lines(&whole[..cut]) - 1;
         assert_eq!(recorded().await, 5 - kept, "cut at {cut}");
-        // The resumed recording ends up with the same file as one that was never interrupted.
+        // The file is the same as that of a recording that was never interrupted.
         assert_eq!(fs::read(&path).unwrap(), whole, "cut at {cut}");
     }
 }
@@ -524,7 +524,7 @@ async fn failed_attempts_are_recorded_with_the_call_and_charged() {
     assert_eq!(recording.paid_calls(1).count(), 4);
     let charged = Budget::of_tokens(1_000_000).charge_recording(&recording, 0);
     assert_eq!(charged.spent(), live.spent());
-    // A recording layer inside the retries records every attempt as a call of its own.
+    // A recording layer inside the retries records every attempt as a separate call.
     let (_folder, path) = file();
     let (model, _) = fake(|number, _| async move {
         if number == 0 { Err(error(ErrorKind::Truncated)) } else { Ok(answer("here")) }

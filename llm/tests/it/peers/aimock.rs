@@ -53,7 +53,7 @@ fn llms(server: &Server) -> impl Iterator<Item = Llm> {
 const GREETING: &str = "Grüße aus dem Norden, wo die Nächte länger werden.";
 
 #[tokio::test]
-async fn plain_responses() {
+async fn plain_responses_are_decoded() {
     let Some(server) = AIMOCK.shared() else { return };
     for llm in llms(server) {
         let response = llm.generate("Hello!").await.unwrap();
@@ -63,7 +63,7 @@ async fn plain_responses() {
 }
 
 #[tokio::test]
-async fn streamed_responses() {
+async fn streamed_pieces_add_up_to_the_response() {
     let Some(server) = AIMOCK.shared() else { return };
     for llm in llms(server) {
         let mut stream = llm.stream("Hello!");
@@ -83,7 +83,7 @@ async fn streamed_responses() {
 }
 
 #[tokio::test]
-async fn schema_responses() {
+async fn responses_conform_to_the_schema() {
     let Some(server) = AIMOCK.shared() else { return };
     let schema = json!({
         "type": "object",
@@ -100,9 +100,9 @@ async fn schema_responses() {
     }
 }
 
-/// The model calls a tool, and the conversation continues with the result, both in plain and in streamed calls.
+/// The tool call arrives in a plain and in a streamed response. The next request contains the result.
 #[tokio::test]
-async fn tool_calls() {
+async fn conversation_continues_after_a_tool_call() {
     let Some(server) = AIMOCK.shared() else { return };
     let parameters = json!({
         "type": "object",
@@ -140,7 +140,7 @@ async fn errors(llm: &Llm, prompt: &str) -> [Error; 2] {
 }
 
 #[tokio::test]
-async fn rate_limit_errors() {
+async fn rate_limit_errors_have_a_retry_delay() {
     let Some(server) = AIMOCK.shared() else { return };
     for llm in llms(server) {
         for error in errors(&llm, "Too fast.").await {

@@ -49,7 +49,7 @@ fn numbers(least: u32) -> Request {
 }
 
 #[tokio::test]
-async fn plain_responses() {
+async fn plain_responses_are_decoded() {
     let Some(server) = LLAMA.shared() else { return };
     for llm in llms(server) {
         let response = llm.generate(question()).await.unwrap();
@@ -61,7 +61,7 @@ async fn plain_responses() {
 }
 
 #[tokio::test]
-async fn streamed_responses() {
+async fn streamed_pieces_add_up_to_the_response() {
     let Some(server) = LLAMA.shared() else { return };
     for llm in llms(server) {
         let mut stream = llm.stream(question());
@@ -80,7 +80,7 @@ async fn streamed_responses() {
 }
 
 #[tokio::test]
-async fn schema_responses() {
+async fn responses_conform_to_the_schema() {
     let Some(server) = LLAMA.shared() else { return };
     let schema = json!({
         "type": "object",

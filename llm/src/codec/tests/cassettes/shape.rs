@@ -17,6 +17,9 @@ use crate::codec::{Protocol, schema, tests::sample_requests};
 /// Intended differences between our requests and the recorded ones: path, kind of difference, and reason.
 const INTENDED_DIFFERENCES: &[(&str, AllowedDifference, &str)] = {
     use AllowedDifference::{Adapted, Added, Missing, Value};
+    const ADAPTED: &str = "schemas are adapted to the provider's dialect";
+    const STRICT: &str = "strict if the dialect can express the schema";
+    const WITH_EFFORT: &str = "reasoning is requested together with an effort";
     &[
         ("max_tokens", Added, "responses are always bounded"),
         ("max_output_tokens", Added, "responses are always bounded"),
@@ -40,30 +43,14 @@ const INTENDED_DIFFERENCES: &[(&str, AllowedDifference, &str)] = {
         ("contents/*/role", Added, "the default, stated explicitly"),
         ("tools/*/description", Added, "every tool has one"),
         ("tools/*/function/description", Added, "every tool has one"),
-        (
-            "response_format/json_schema/schema",
-            Adapted,
-            "schemas are adapted to the provider's dialect",
-        ),
-        (
-            "response_format/json_schema/strict",
-            Value,
-            "strict if the dialect can express the schema",
-        ),
-        (
-            "response_format/json_schema/strict",
-            Added,
-            "strict if the dialect can express the schema",
-        ),
-        ("text/format/schema", Adapted, "schemas are adapted to the provider's dialect"),
-        ("text/format/strict", Value, "strict if the dialect can express the schema"),
-        ("text/format/strict", Added, "strict if the dialect can express the schema"),
-        ("output_config/format/schema", Adapted, "schemas are adapted to the provider's dialect"),
-        (
-            "generationConfig/responseJsonSchema",
-            Adapted,
-            "schemas are adapted to the provider's dialect",
-        ),
+        ("response_format/json_schema/schema", Adapted, ADAPTED),
+        ("response_format/json_schema/strict", Value, STRICT),
+        ("response_format/json_schema/strict", Added, STRICT),
+        ("text/format/schema", Adapted, ADAPTED),
+        ("text/format/strict", Value, STRICT),
+        ("text/format/strict", Added, STRICT),
+        ("output_config/format/schema", Adapted, ADAPTED),
+        ("generationConfig/responseJsonSchema", Adapted, ADAPTED),
         ("generationConfig/responseMimeType", Added, "required with a schema"),
         ("contents/*/parts/*/functionResponse/response", Adapted, "results are text, not numbers"),
         // In a `Request`, the effort is a level. Whether the codec writes a budget or a level depends on the model.
@@ -80,16 +67,8 @@ const INTENDED_DIFFERENCES: &[(&str, AllowedDifference, &str)] = {
         ),
         ("generationConfig/thinkingConfig/thinkingBudget", Missing, "newer models have levels"),
         ("generationConfig/thinkingConfig/thinkingLevel", Added, "newer models have levels"),
-        (
-            "generationConfig/thinkingConfig/includeThoughts",
-            Added,
-            "reasoning is requested together with an effort",
-        ),
-        (
-            "generationConfig/thinkingConfig/includeThoughts",
-            Value,
-            "reasoning is requested together with an effort",
-        ),
+        ("generationConfig/thinkingConfig/includeThoughts", Added, WITH_EFFORT),
+        ("generationConfig/thinkingConfig/includeThoughts", Value, WITH_EFFORT),
         ("chat_template_kwargs", Added, "how own servers take an effort"),
         ("tools/*/functionDeclarations/*/parametersJsonSchema", Added, "every tool has one"),
     ]

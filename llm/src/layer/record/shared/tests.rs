@@ -1,4 +1,4 @@
-//! Tests of shared recordings.
+//! Tests of shared parts.
 
 use super::*;
 

@@ -72,7 +72,8 @@ fn put_response_format(request: &mut Request, body: &mut Value) {
         Some("json_schema") => {
             request.schema = Some(schema(&request_body["name"], &request_body["schema"]))
         }
-        // For these models, our codec always writes `json_object`, because they support only JSON mode without a schema.
+        // For these models, our codec always writes `json_object`, because they support only JSON mode without a
+        // schema.
         Some("json_object") if text(body, "model").starts_with("llama-3") => {
             request.schema = Some(any_json());
         }

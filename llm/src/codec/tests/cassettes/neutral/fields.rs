@@ -1,4 +1,4 @@
-//! Reads and normalizes the fields that several protocols share.
+//! Reads and normalises the fields that several protocols share.
 
 use serde_json::{Map, Value, json};
 
