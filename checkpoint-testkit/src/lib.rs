@@ -24,7 +24,8 @@
 //! # }
 //! ```
 //!
-//! [`HookedSaver`] is a checkpointer for tests of programs that store checkpoints: it counts, rejects or drops writes.
+//! [`HookedSaver`] is a checkpointer for tests of programs that store checkpoints. Its hook can count, reject or drop
+//! writes.
 //!
 //! The book's chapter [Threads, checkpoints, durability](../book/threads.html) explains what a checkpointer stores;
 //! `cargo xtask book` renders it.

@@ -1,15 +1,14 @@
 //! Chains: each field's value is stored as a sequence of changes, so that the cost of a step is proportional to
 //! what the step changed.
 //!
-//! The value of a field at a checkpoint is the result of a chain of links, each of which holds the changes since
-//! its predecessor. Every [`COMPACTION_SPAN`]th link is a level-1 link: besides its own changes, it contains a copy of the
+//! The value of a field at a checkpoint is the result of a chain of links, each of which holds the changes since its
+//! predecessor. Every [`COMPACTION_SPAN`]th link is a level-1 link: besides its own changes, it contains a copy of the
 //! changes of all links since the previous level-1 link, and it points to the link before those. Every
 //! `COMPACTION_SPAN`th level-1 link is a level-2 link, which compacts the level-1 links before it in the same way, and
-//! so on. A value with `n` changes is therefore read from at most
-//! `COMPACTION_SPAN * (1 + log n)` links, where the logarithm is to the base `COMPACTION_SPAN`, and each change is
-//! stored at most `1 + log n` times: twice up to 40,000 changes, three times up to eight million. Storing a
-//! snapshot of the whole value every `COMPACTION_SPAN` steps would make reads equally fast, but the storage would
-//! grow with the square of the thread's length.
+//! so on. A value with `n` changes is therefore read from at most `COMPACTION_SPAN * (1 + log n)` links, where the
+//! logarithm is to the base `COMPACTION_SPAN`, and each change is stored at most `1 + log n` times: twice up to 40,000
+//! changes, three times up to eight million. Storing a snapshot of the whole value every `COMPACTION_SPAN` steps would
+//! make reads equally fast, but the storage would grow with the square of the thread's length.
 
 use std::collections::BTreeMap;
 

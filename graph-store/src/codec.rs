@@ -147,12 +147,12 @@ fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
     (xxh3_64(bytes) as u32).to_le_bytes()
 }
 
-/// Returns the data after a checksum if the checksum is right.
+/// Returns the data that follows the checksum. Fails if the checksum does not match the data.
 fn verified(what: impl Fn() -> String, checked: &[u8]) -> Result<&[u8], CodecError> {
     match checked.split_at_checked(CHECKSUM_BYTES) {
         Some((sum, data)) if sum == checksum(data) => Ok(data),
         _ => {
-            let problem = "its checksum is wrong, so it was changed since it was stored";
+            let problem = "its checksum is wrong, so it was changed after it was stored";
             Err(CodecError::Decode { what: what(), problem: problem.to_owned() })
         }
     }

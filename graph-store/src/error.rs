@@ -35,7 +35,7 @@ pub enum OpenError {
         /// The newest version that this program supports.
         supported: i64,
     },
-    /// Cannot create or lock the owner file, whose lock shows other processes that this process is alive.
+    /// The owner file cannot be created or locked. Its lock shows other processes that this process is alive.
     #[error("cannot create and lock the owner file {path}: {source}")]
     OwnerFile {
         /// Path of the owner file.

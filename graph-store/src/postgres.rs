@@ -9,11 +9,11 @@
 //! Two workers cannot both advance a thread. Checkpoints are stored by a database function that locks the
 //! namespace, compares the namespace's head with the expected head, and checks the token of the thread's lease.
 //!
-//! A run leases its thread with an advisory lock that is held by a dedicated session. The server releases the lock
-//! when that session ends: immediately if the process is killed, and within half a minute if its machine is lost. A
+//! A run leases its thread with an advisory lock that is held by a dedicated session. The server releases the lock when
+//! that session ends: immediately if the process is killed, and within half a minute if its machine is lost. A
 //! connection pooler between this process and the server must therefore not share sessions (`pool_mode = session`). A
-//! process that is suspended or disconnected keeps its session: another process that has claimed its run ends the session
-//! with [`evict_lease_holder`](graph_core::checkpoint::Checkpointer::evict_lease_holder).
+//! process that is suspended or disconnected keeps its session: another process that has claimed its run ends the
+//! session with [`evict_lease_holder`](graph_core::checkpoint::Checkpointer::evict_lease_holder).
 //!
 //! All tables are in a separate schema, `graph_store` by default. Names are stored as bytes, because PostgreSQL's
 //! `text` type cannot represent every name; use `convert_from(thread, 'UTF8')` to display them.

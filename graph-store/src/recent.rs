@@ -5,7 +5,7 @@ use std::hash::Hash;
 use graph_core::checkpoint::CheckpointKey;
 use hashlink::LruCache;
 
-/// Creates an empty map.
+/// Creates an empty map that retains the 2,000 most recently written entries.
 pub(crate) fn recent_map<K: Eq + Hash, V>() -> LruCache<K, V> {
     LruCache::new(2_000)
 }

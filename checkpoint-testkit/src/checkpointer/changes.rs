@@ -8,60 +8,60 @@ use serde_json::{Map, Value, json};
 use super::support::*;
 
 checks! {
-    "changes: set gives a field its value" => expect_result(vec![Change::Set(json!(1))], Some(json!(1))),
-    "changes: set replaces a value" =>
+    "changes: `set` gives a field its value" => expect_result(vec![Change::Set(json!(1))], Some(json!(1))),
+    "changes: `set` replaces a value" =>
         expect_result(vec![Change::Set(json!([1, 2])), Change::Set(json!("x"))], Some(json!("x"))),
-    "changes: clear removes the value" =>
+    "changes: `clear` removes the value" =>
         expect_result(vec![Change::Set(json!(1)), Change::Clear], None),
-    "changes: clear of an absent field leaves it absent" => expect_result(vec![Change::Clear], None),
+    "changes: `clear` of an absent field leaves it absent" => expect_result(vec![Change::Clear], None),
     "changes: a cleared field can be set again" =>
         expect_result(vec![Change::Set(json!(1)), Change::Clear, Change::Set(json!(2))], Some(json!(2))),
-    "changes: extend after clear starts an empty list" =>
+    "changes: `extend` after `clear` starts an empty list" =>
         expect_result(vec![extend(&[1, 2]), Change::Clear, extend(&[3])], Some(json!([3]))),
-    "changes: merge after clear starts an empty map" => expect_result(
+    "changes: `merge` after `clear` starts an empty map" => expect_result(
         vec![merge(json!({"a": 1})), Change::Clear, merge(json!({"b": 2}))],
         Some(json!({"b": 2}))
     ),
-    "changes: extend of an absent field creates a list" =>
+    "changes: `extend` of an absent field creates a list" =>
         expect_result(vec![extend(&[1, 2])], Some(json!([1, 2]))),
-    "changes: extend appends in order" =>
+    "changes: `extend` appends in order" =>
         expect_result(vec![extend(&[3, 1]), extend(&[2]), extend(&[1])], Some(json!([3, 1, 2, 1]))),
-    "changes: extend appends to a value that was set" =>
+    "changes: `extend` appends to a value that was set" =>
         expect_result(vec![Change::Set(json!([1])), extend(&[2])], Some(json!([1, 2]))),
-    "changes: extend with no items creates an empty list" => expect_result(vec![extend(&[])], Some(json!([]))),
+    "changes: `extend` with no items creates an empty list" => expect_result(vec![extend(&[])], Some(json!([]))),
     "changes: an appended list is one item" => expect_result(
         vec![extend(&[1]), Change::Extend(vec![json!([2, 3])])],
         Some(json!([1, [2, 3]]))
     ),
-    "changes: put replaces an item" => expect_result(
+    "changes: `put` replaces an item" => expect_result(
         vec![extend(&[1, 2, 3]), Change::Put(vec![(1, json!("two"))])],
         Some(json!([1, "two", 3]))
     ),
-    "changes: put at the list's length appends" => expect_result(
+    "changes: `put` at the list's length appends" => expect_result(
         vec![extend(&[1]), Change::Put(vec![(1, json!(2)), (2, json!(3))])],
         Some(json!([1, 2, 3]))
     ),
-    "changes: put of an absent field creates a list" =>
+    "changes: `put` of an absent field creates a list" =>
         expect_result(vec![Change::Put(vec![(0, json!("a"))])], Some(json!(["a"]))),
-    "changes: put twice at one index keeps the second" => expect_result(
+    "changes: `put` twice at one index keeps the second" => expect_result(
         vec![extend(&[0]), Change::Put(vec![(0, json!(1)), (0, json!(2))])],
         Some(json!([2]))
     ),
-    "changes: remove drops items and keeps the order of the others" => expect_result(
+    "changes: `remove` drops items and keeps the order of the others" => expect_result(
         vec![extend(&[1, 2, 3, 4]), Change::Remove(vec![0, 2]), extend(&[5])],
         Some(json!([2, 4, 5]))
     ),
-    "changes: merge of an absent field creates a map" =>
+    "changes: `merge` of an absent field creates a map" =>
         expect_result(vec![merge(json!({"a": 1}))], Some(json!({"a": 1}))),
-    "changes: merge sets entries and keeps the others" => expect_result(
+    "changes: `merge` sets entries and keeps the others" => expect_result(
         vec![merge(json!({"a": 1, "b": 1})), merge(json!({"b": 2, "c": 2}))],
         Some(json!({"a": 1, "b": 2, "c": 2}))
     ),
-    "changes: merge replaces whole entries" => expect_result(
+    "changes: `merge` replaces whole entries" => expect_result(
         vec![merge(json!({"a": {"x": 1}})), merge(json!({"a": {"y": 2}}))],
         Some(json!({"a": {"y": 2}}))
     ),
-    "changes: merge of null keeps the entry" =>
+    "changes: `merge` of null keeps the entry" =>
         expect_result(vec![merge(json!({"a": 1})), merge(json!({"a": null}))], Some(json!({"a": null}))),
     "changes: all kinds of changes combine" => expect_result(
         vec![extend(&[1]), Change::Put(vec![(0, json!({"a": 1}))]), extend(&[2]), extend(&[3])],

@@ -23,7 +23,7 @@ checks! {
     "copy_thread: an existing thread is not overwritten" => exists(),
     "copy_thread: a thread cannot be copied to itself" => to_itself(),
     "copy_thread: the name of a deleted thread can be reused" => deleted_name(),
-    "copy_thread: a name with only rejected checkpoints can be used" => rejected_name(),
+    "copy_thread: a name whose checkpoints were all rejected can be used" => rejected_name(),
     "copy_thread: the name of an emptied thread can be reused" => emptied_name(),
 }
 

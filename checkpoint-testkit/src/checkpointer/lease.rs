@@ -92,7 +92,8 @@ async fn readers(saver: Saver) -> CheckResult {
     expect_eq("the checkpoints", ids(&saver, &history()).await?, reversed(&chain))
 }
 
-/// Leases the thread. Retries until the check times out, because a saver may release an earlier lease in the background.
+/// Leases the thread. Retries until the check times out, because a saver may release an earlier lease in the
+/// background.
 async fn lease_eventually(saver: &Saver, thread: &str) -> Result<Lease, CheckpointError> {
     loop {
         match saver.lease(thread).await {

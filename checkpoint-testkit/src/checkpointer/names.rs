@@ -1,5 +1,6 @@
 //! Checks that threads and namespaces are listed, and that similar or unusual names are not confused with each other.
 
+use graph_core::checkpoint::CheckpointKey;
 use serde_json::json;
 
 use super::support::*;
@@ -51,13 +52,7 @@ async fn own_values(saver: Saver) -> CheckResult {
 }
 
 async fn unusual_threads(saver: Saver) -> CheckResult {
-    for name in UNUSUAL {
-        first().thread(name).set("name", name).put(&saver).await?;
-    }
-    for name in UNUSUAL {
-        let id = head(&saver, name, ROOT).await?.ok_or_else(|| missing(name))?;
-        expect_values_at(&saver, &key_in(name, ROOT, id), json!({"name": name})).await?;
-    }
+    put_and_read_unusual(&saver, |name| first().thread(name)).await?;
     let mut found = saver.threads().await?;
     found.sort();
     expect_eq("the threads", found, sorted_unusual())
@@ -94,16 +89,24 @@ async fn prefixes(saver: Saver) -> CheckResult {
 }
 
 async fn unusual_namespaces(saver: Saver) -> CheckResult {
-    for name in UNUSUAL {
-        first().namespace(name).set("name", name).put(&saver).await?;
-    }
-    for name in UNUSUAL {
-        let id = head(&saver, THREAD, name).await?.ok_or_else(|| missing(name))?;
-        expect_values_at(&saver, &key_in(THREAD, name, id), json!({"name": name})).await?;
-    }
+    put_and_read_unusual(&saver, |name| first().namespace(name)).await?;
     let mut found: Vec<_> = saver.namespaces(THREAD).await?.into_iter().map(|it| it.0).collect();
     found.sort();
     expect_eq("the namespaces", found, sorted_unusual())
+}
+
+/// Puts a checkpoint for each unusual name, and then reads each of them.
+async fn put_and_read_unusual(saver: &Saver, draft: fn(&str) -> Draft) -> CheckResult {
+    for name in UNUSUAL {
+        draft(name).set("name", name).put(saver).await?;
+    }
+    for name in UNUSUAL {
+        let CheckpointKey { thread, namespace, .. } = draft(name).0.key;
+        let id = head(saver, &thread, &namespace).await?.ok_or_else(|| missing(name))?;
+        let at = key_in(&thread, &namespace, id);
+        expect_values_at(saver, &at, json!({"name": name})).await?;
+    }
+    Ok(())
 }
 
 async fn rejected_not_counted(saver: Saver) -> CheckResult {

@@ -10,7 +10,7 @@ use super::support::*;
 checks! {
     "put: a checkpoint reads back unchanged" => reads_back(),
     "put: a checkpoint without fields has no values" => no_fields(),
-    "put: a missing parent is kept" => keeps(first()),
+    "put: a checkpoint without a parent reads back without one" => keeps(first()),
     "put: the parent is kept" => keeps(first().header(|it| it.parent = Some(CheckpointId::next()))),
     "put: an origin that differs from the parent is kept" => keeps(first().header(|it| {
         it.parent = Some(CheckpointId::next());

@@ -134,7 +134,7 @@ async fn not_at_next(saver: Saver) -> CheckResult {
     let id = first().put(&saver).await?;
     saver.record(&key(id), mixed()).await?;
     let next = after(id).put(&saver).await?;
-    expect_eq("the records of the next", read(&saver, next).await?.records, vec![])?;
+    expect_eq("the records of the next checkpoint", read(&saver, next).await?.records, vec![])?;
     expect_eq("the records", read(&saver, id).await?.records, mixed())
 }
 
@@ -153,7 +153,7 @@ async fn at_older(saver: Saver) -> CheckResult {
     let ids = chain(&saver, 3).await?;
     saver.record(&key(ids[0]), mixed()).await?;
     expect_eq("the records", read(&saver, ids[0]).await?.records, mixed())?;
-    expect_eq("the records of the newest", read(&saver, ids[2]).await?.records, vec![])
+    expect_eq("the records of the newest checkpoint", read(&saver, ids[2]).await?.records, vec![])
 }
 
 async fn values_stay(saver: Saver) -> CheckResult {

@@ -38,7 +38,7 @@ macro_rules! expect_err {
 pub(super) type Saver = Arc<dyn Checkpointer>;
 pub(super) type CheckResult<T = ()> = Result<T, CheckProblem>;
 
-/// Why a check failed.
+/// Describes why a check failed.
 #[derive(Debug)]
 pub(super) struct CheckProblem(String);
 

@@ -68,10 +68,10 @@ enum Fault {
 }
 
 const FAULTS: &[(Fault, &str)] = &[
-    (Fault::ForgetsExtends, "changes: extend appends in order"),
+    (Fault::ForgetsExtends, "changes: `extend` appends in order"),
     (Fault::IgnoresHead, "head check: a second initial checkpoint is rejected"),
     (Fault::ReplacesDone, "slots: a second `done` event is ignored"),
-    (Fault::ClearsToNull, "changes: clear removes the value"),
+    (Fault::ClearsToNull, "changes: `clear` removes the value"),
     (Fault::RoundsFloats, "values: floats keep full precision"),
     (Fault::RejectsSecondPut, "put: putting twice is not an error and changes nothing"),
     (Fault::LosesEarlyRecords, "records: they may be stored before their checkpoint"),

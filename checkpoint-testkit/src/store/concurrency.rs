@@ -7,8 +7,8 @@ use tokio::task::JoinSet;
 use super::support::*;
 
 checks! {
-    "concurrency: no put of a different item is lost" => plain, many_items(),
-    "concurrency: puts of the same item do not mix" => plain, one_item(),
+    "concurrency: concurrent puts of different items are all kept" => plain, many_items(),
+    "concurrency: concurrent puts of one item do not mix their values" => plain, one_item(),
     "concurrency: batches that lock items in opposite order do not deadlock" => plain, crossing(),
 }
 

@@ -7,13 +7,13 @@ use super::support::*;
 
 checks! {
     "query: the most similar item comes first" => indexed, similar_first(),
-    "query: an empty query scores nothing" => indexed, empty_query(),
+    "query: an empty query produces no scores" => indexed, empty_query(),
     "query: the best of several vectors determines the score" =>
         |settings, embedder| indexed_by(settings, embedder, &["title", "parts[*].text"]),
         best_of_several(),
     "query: items without a vector come last" => indexed, without_vector(),
-    "query: equal scores are sorted by namespace and key" => indexed, equal_scores(),
-    "query: a put may select its fields and replaces old vectors" => indexed, selected_fields(),
+    "query: items with equal scores are sorted by namespace and key" => indexed, equal_scores(),
+    "query: a put can select the indexed fields, and replaces old vectors" => indexed, selected_fields(),
     "query: the whole value is indexed by default" =>
         |settings, embedder| settings.with_index(IndexConfig::new(embedder, 3)),
         whole_value(),

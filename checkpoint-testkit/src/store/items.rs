@@ -13,11 +13,11 @@ checks! {
     "put: invalid input is not written" => plain, invalid_input(),
     "get: another namespace or key finds nothing" => plain, other_address(),
     "delete: only the addressed item is removed, and deleting twice succeeds" => plain, delete(),
-    "values: an empty object" => plain, round_trips(json!({})),
+    "values: an empty object is kept" => plain, round_trips(json!({})),
     "values: numbers keep full precision" => plain, round_trips(numbers()),
-    "values: strings with any characters" => plain, round_trips(strings()),
-    "values: nested objects and arrays, a hundred levels deep" => plain, round_trips(deep()),
-    "values: a string of one megabyte" => plain, round_trips(json!({"text": "é".repeat(500_000)})),
+    "values: strings with any characters are kept" => plain, round_trips(strings()),
+    "values: objects and arrays nested 100 levels deep are kept" => plain, round_trips(deep()),
+    "values: a string of one megabyte is kept" => plain, round_trips(json!({"text": "é".repeat(500_000)})),
 }
 
 async fn put_and_read(fixture: Fixture) -> CheckResult {

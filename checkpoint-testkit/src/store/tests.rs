@@ -82,7 +82,7 @@ const FAULTS: &[(Fault, &str)] = &[
     (Fault::SweepsNothing, "sweep: expired items are removed"),
     (Fault::ListsBackwards, "list: namespaces match by prefix and suffix"),
     (Fault::DropsScores, "query: the most similar item comes first"),
-    (Fault::LosesPuts, "concurrency: no put of a different item is lost"),
+    (Fault::LosesPuts, "concurrency: concurrent puts of different items are all kept"),
     (
         Fault::KeepsDeleted,
         "delete: only the addressed item is removed, and deleting twice succeeds",

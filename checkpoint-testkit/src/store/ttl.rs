@@ -29,7 +29,7 @@ checks! {
     "sweep: expired items stay visible and keep their creation time until swept" =>
         visible_until_swept,
         visible_before_sweep(),
-    "sweep: a thousand items at once" => plain, sweep_many(),
+    "sweep: a thousand items are removed at once" => plain, sweep_many(),
 }
 
 fn secs(n: u64) -> Duration {

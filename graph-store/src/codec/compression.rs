@@ -13,7 +13,7 @@ pub(super) fn compress(prefix: &[u8], data: &[u8]) -> Vec<u8> {
     encoder.finish().expect("writing to memory does not fail")
 }
 
-/// Decompresses data that has at most `limit` bytes when it is decompressed.
+/// Decompresses data. Fails if the result has more than `limit` bytes.
 pub(super) fn decompress(compressed: &[u8], limit: usize) -> Result<Vec<u8>, String> {
     let mut data = Vec::with_capacity(compressed.len().saturating_mul(3).min(limit));
     let mut decoder = DeflateDecoder::new(compressed).take((limit as u64).saturating_add(1));
@@ -21,7 +21,7 @@ pub(super) fn decompress(compressed: &[u8], limit: usize) -> Result<Vec<u8>, Str
         .read_to_end(&mut data)
         .map_err(|error| format!("it cannot be decompressed: {error}"))?;
     if data.len() > limit {
-        return Err(format!("it has more than {limit} bytes when it is decompressed"));
+        return Err(format!("its decompressed size exceeds the limit of {limit} bytes"));
     }
     Ok(data)
 }

@@ -81,7 +81,7 @@ impl Keys {
         let nonce =
             Nonce::<XChaCha20Poly1305>::try_from(nonce).map_err(|_| "its nonce is truncated")?;
         let plaintext = key.cipher.decrypt(&nonce, Payload { msg: rest, aad: &[format] });
-        plaintext.map_err(|_| "it was changed since it was encrypted".to_owned())
+        plaintext.map_err(|_| "it was changed after it was encrypted".to_owned())
     }
 }
 
@@ -118,7 +118,9 @@ pub enum KeyError {
         key: usize,
     },
     /// The environment variable `GRAPH_STORE_KEY` is not set.
-    #[error("{KEY_VARIABLE} is not set; generate a key with `openssl rand -hex 32`")]
+    #[error(
+        "{KEY_VARIABLE} is not set; generate a key with `openssl rand -hex 32` and set the variable to it"
+    )]
     Missing,
 }
 

@@ -69,7 +69,7 @@ fn trailing_bytes_are_detected() {
 }
 
 #[test]
-fn bytes_in_unknown_formats_are_errors() {
+fn bytes_in_unknown_formats_are_rejected() {
     for bytes in [&[][..], &[9, 1], &[1], &[1, 0, 0, 0, 0], &[1, 1, 1], &[2, 0, 0]] {
         assert!(codec().decode::<Value>(what, bytes).is_err(), "{bytes:?}");
     }

@@ -226,7 +226,7 @@ impl<'a> Planner<'a> {
             links.push(Link { prev: *prev, depth: *depth, changes: changes.to_vec() });
         }
         let stored =
-            database.links_back_to(key, next, back_to).await.map_err(|it| it.into_failure(key))?;
+            database.links_back_to(key, next, back_to).await.map_err(|it| it.of_checkpoint(key))?;
         Ok(stored.map(|it| links.into_iter().chain(it).collect()))
     }
 }

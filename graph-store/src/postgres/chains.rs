@@ -2,13 +2,12 @@
 
 use std::collections::{HashMap, hash_map::Entry};
 
-use graph_core::checkpoint::{CheckpointError, CheckpointKey};
+use graph_core::checkpoint::CheckpointKey;
 use serde_json::{Map, Value};
 use tokio_postgres::Row;
 
 use super::{database::Postgres, failure::Failure};
 use crate::{
-    body::damaged,
     chain::{self, ChainTip, ChainTips, Link},
     codec::{Codec, CodecError},
 };
@@ -39,7 +38,7 @@ impl LinkReader {
         &mut self,
         codec: &Codec,
         tips: &FieldTips,
-    ) -> Result<Map<String, Value>, Failure<UnreadableLink>> {
+    ) -> Result<Map<String, Value>, Failure<CodecError>> {
         let mut values = Map::new();
         for (field, tip) in tips {
             let what = || format!("field `{field}`");
@@ -67,7 +66,7 @@ impl LinkReader {
         codec: &Codec,
         what: impl Fn() -> String,
         tip: i64,
-    ) -> Result<Vec<i64>, Failure<UnreadableLink>> {
+    ) -> Result<Vec<i64>, Failure<CodecError>> {
         let mut chain = Vec::new();
         let mut next = Some(tip);
         while let Some(id) = next {
@@ -87,26 +86,6 @@ impl LinkReader {
             chain.push(id);
         }
         Ok(chain)
-    }
-}
-
-/// The error returned when a link cannot be decoded.
-#[derive(Debug)]
-pub(super) struct UnreadableLink(CodecError);
-
-impl From<CodecError> for Failure<UnreadableLink> {
-    fn from(error: CodecError) -> Self {
-        Self::Rejected(UnreadableLink(error))
-    }
-}
-
-impl Failure<UnreadableLink> {
-    /// Converts the error to the failure of an operation on the checkpoint `key`.
-    pub(super) fn into_failure(self, key: &CheckpointKey) -> Failure<CheckpointError> {
-        match self {
-            Self::Database(error) => Failure::Database(error),
-            Self::Rejected(UnreadableLink(error)) => Failure::Rejected(damaged(key, &error)),
-        }
     }
 }
 
@@ -137,7 +116,7 @@ impl Postgres {
         key: &CheckpointKey,
         tip: i64,
         back_to: u32,
-    ) -> Result<Option<Vec<Link>>, Failure<UnreadableLink>> {
+    ) -> Result<Option<Vec<Link>>, Failure<CodecError>> {
         // The link at depth `back_to` is read without its body, because it only proves that no link is missing.
         let rows = self
             .query(

@@ -48,8 +48,8 @@ const CONNECTION_SETUP: &str = "SET jit = off";
 /// TLS 1.2 or 1.3 is used. A server that supports only TLS 1.0 or 1.1 needs `sslmode=disable`.
 ///
 /// `sslrootcert` is the path of a file with certificates in PEM format. `verify-full` without it trusts the authorities
-/// that the operating system trusts. Only modes that check the certificate protect from an attacker who can redirect the
-/// connection. Client certificates and channel binding are not supported.
+/// that the operating system trusts. Only modes that check the certificate protect from an attacker who can redirect
+/// the connection. Client certificates and channel binding are not supported.
 ///
 /// ```no_run
 /// use graph_store::postgres::connections::{Connections, Notification};
@@ -125,8 +125,8 @@ impl Connections {
         self.pool.get().await
     }
 
-    /// Executes a statement. While the pooled connections turn out to be closed, tries the next one: after a restart of
-    /// the server, every pooled connection is closed. The statement must therefore be idempotent.
+    /// Executes a statement. If a pooled connection turns out to be closed, tries the next one, because a restart of
+    /// the server closes all pooled connections. The statement must therefore be idempotent.
     pub async fn query(
         &self,
         statement: &str,
@@ -150,9 +150,9 @@ impl Connections {
         Ok(self.query(statement, params).await?.into_iter().next())
     }
 
-    /// Creates or updates the tables of a schema with `statements`, in one transaction, unless the schema has this
-    /// version. The last statement must store the version: `COMMENT ON SCHEMA app IS 'version 1'`. If several processes
-    /// start at the same time, only one of them executes the statements.
+    /// Creates or updates the tables of a schema with `statements`, in one transaction, unless the schema already has
+    /// the version `version`. The last statement must store the version: `COMMENT ON SCHEMA app IS 'version 1'`. If
+    /// several processes start at the same time, only one of them executes the statements.
     ///
     /// Fails with [`OpenError::TooNew`] if the schema has a later version.
     pub async fn create_tables(
@@ -168,7 +168,8 @@ impl Connections {
                 return Ok(found);
             }
             // Another process may be creating the tables at the same time, so check again under a lock. Executing the
-            // statements a second time would lock tables that the other process uses already, which can lead to deadlocks.
+            // statements a second time would lock tables that the other process uses already, which can lead to
+            // deadlocks.
             let transaction = connection.transaction().await?;
             let lock = "SELECT pg_advisory_xact_lock(hashtextextended('tables of ' || $1, 0))";
             transaction.execute(lock, &[&schema]).await?;
@@ -251,8 +252,8 @@ async fn stored_version(
     client: &impl GenericClient,
     schema: &str,
 ) -> Result<u32, tokio_postgres::Error> {
-    // `obj_description(to_regnamespace($1), ...)` may use what the connection has cached about schemas, and so miss a schema
-    // that another connection has created since.
+    // `obj_description(to_regnamespace($1), ...)` may use schemas that the connection has cached, and then misses a
+    // schema that another connection has created since.
     let select =
         "SELECT d.description FROM pg_namespace n JOIN pg_description d ON d.objoid = n.oid
         WHERE n.nspname = $1 AND d.classoid = 'pg_namespace'::regclass";
@@ -261,7 +262,7 @@ async fn stored_version(
     Ok(comment.as_deref().map_or(0, version_number))
 }
 
-/// Returns the number in the text of a schema's version, or zero if it has none.
+/// Returns the number in the text of a schema's version, or zero if the text contains none.
 fn version_number(text: &str) -> u32 {
     text.strip_prefix("version ").and_then(|it| it.parse().ok()).unwrap_or_default()
 }

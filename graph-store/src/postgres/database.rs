@@ -87,8 +87,8 @@ impl Settings {
     }
 
     /// Uses a pool created by the caller, for example a pool with client certificates. The settings of that pool apply
-    /// instead of [`connections`](Self::connections). Disable `jit` for the user of the pool (`ALTER ROLE … SET jit = off`),
-    /// because JIT-compiling the statement that reads a thread takes far longer than executing it.
+    /// instead of [`connections`](Self::connections). Disable `jit` for the user of the pool (`ALTER ROLE … SET jit =
+    /// off`), because JIT-compiling the statement that reads a thread takes far longer than executing it.
     pub async fn from_pool(self, pool: Pool) -> Result<Postgres, OpenError> {
         self.open(pool, "the given pool".to_owned()).await
     }
@@ -239,17 +239,15 @@ impl RetryBackoff {
     /// Waits and returns true if the operation should be retried. This is the case if it failed because of the
     /// connection or a conflict, and if there are retries left.
     pub(crate) async fn wait_before_retry(&mut self, error: &PoolError) -> bool {
-        match RETRY_DELAYS
-            .get(self.retries)
-            .filter(|_| is_connection_lost(error) || is_conflict(error))
-        {
-            Some(pause) => {
-                self.retries += 1;
-                tokio::time::sleep(*pause).await;
-                true
-            }
-            None => false,
-        }
+        (is_connection_lost(error) || is_conflict(error)) && self.wait().await
+    }
+
+    /// Waits and returns true if there are retries left.
+    pub(crate) async fn wait(&mut self) -> bool {
+        let Some(delay) = RETRY_DELAYS.get(self.retries) else { return false };
+        self.retries += 1;
+        tokio::time::sleep(*delay).await;
+        true
     }
 }
 

@@ -177,7 +177,7 @@ mod tests {
 
     use super::{is_connection_lost, problem};
 
-    /// Expected: a connection counts as lost whether it breaks while it is being established or during its setup.
+    /// A connection counts as lost if it breaks while it is being established, or later during its setup.
     #[tokio::test]
     async fn a_connection_that_breaks_during_setup_counts_as_lost() {
         // No server listens on this port.

@@ -22,8 +22,8 @@ use super::{
     leases::{LeaseState, Session, add_releasing, releasing},
 };
 
-/// Settings of the session that holds the locks. With them, the server detects a lost machine within half a minute
-/// and does not close the session for being idle.
+/// Settings of the session that holds the locks. With them, the server detects a lost machine within half a minute and
+/// does not close an idle session.
 const SETTINGS: &str = "
     SELECT set_config(s.name, v.value, false) FROM pg_settings s JOIN (VALUES
         ('tcp_keepalives_idle', '10'),
@@ -46,8 +46,8 @@ const EVICT: &str = "
 
 impl Connections {
     /// Ends the session in which another process has leased a thread of the saver in `schema`, like
-    /// [`Checkpointer::evict_lease_holder`](graph_core::checkpoint::Checkpointer::evict_lease_holder). Returns whether a
-    /// session was ended.
+    /// [`Checkpointer::evict_lease_holder`](graph_core::checkpoint::Checkpointer::evict_lease_holder). Returns whether
+    /// a session was ended.
     pub async fn evict_lease_holder(&self, schema: &str, thread: &str) -> Result<bool, PoolError> {
         let evict = EVICT.replace('@', &quoted(schema));
         Ok(!self.query(&evict, &[&thread.as_bytes()]).await?.is_empty())

@@ -292,7 +292,7 @@ fn assemble(
     links: &mut LinkReader,
     records: Vec<TaskRecord>,
 ) -> Result<Checkpoint, Failure<CheckpointError>> {
-    let values = links.values(codec, tips).map_err(|it| it.into_failure(&key))?;
+    let values = links.values(codec, tips).map_err(|it| it.of_checkpoint(&key))?;
     Ok(Checkpoint { key, header: body.header, frontier: body.frontier, values, records })
 }
 

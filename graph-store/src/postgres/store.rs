@@ -2,8 +2,6 @@
 
 mod apply;
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use graph_core::store::{
     IndexConfig, Op, OpOutput, Store, StoreError, TtlConfig,
@@ -12,7 +10,7 @@ use graph_core::store::{
 use tokio_postgres::IsolationLevel;
 
 use super::{
-    database::Postgres,
+    database::{Postgres, RetryBackoff},
     failure::{Failure, is_conflict, is_connection_lost},
 };
 use crate::items::{PreparedOp, TtlRefresh, prepare};
@@ -20,9 +18,6 @@ use crate::time::nanos;
 
 /// Maximum number of expired items that one statement removes during a sweep.
 const BATCH_ROWS: i64 = 1_000;
-/// Delay before each retry of a transaction that was rolled back.
-const RETRY_DELAYS: [Duration; 3] =
-    [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(1)];
 
 /// Stores items on a PostgreSQL server. Clones share the same database.
 ///
@@ -195,16 +190,12 @@ impl Store for PostgresStore {
 
     async fn batch(&self, ops: Vec<Op>) -> Result<Vec<OpOutput>, StoreError> {
         let (prepared_ops, moment) = prepare(&self.settings, self.database.codec(), ops).await?;
-        let mut pauses = RETRY_DELAYS.iter();
+        let mut backoff = RetryBackoff::default();
         let (outcomes, refreshes) = loop {
             match self.attempt(&prepared_ops, moment).await {
                 Ok(done) => break done,
-                Err(AttemptError { failure, is_retryable }) => {
-                    match pauses.next().filter(|_| is_retryable) {
-                        Some(pause) => tokio::time::sleep(*pause).await,
-                        None => return Err(self.store_error(failure)),
-                    }
-                }
+                Err(error) if error.is_retryable && backoff.wait().await => {}
+                Err(error) => return Err(self.store_error(error.failure)),
             }
         };
         if !refreshes.is_empty() {

@@ -35,7 +35,7 @@ pub(super) async fn remove_orphaned_subgraphs(
         let mut parents = parent_states(database, thread, &subgraphs).await?.into_iter();
         for SubgraphNamespace { namespace, key, header } in subgraphs {
             // `is_orphaned` consumes the states of this subgraph's parents in order, up to the first missing parent.
-            // The remaining ones are skipped below, so that the next subgraph starts with its own.
+            // The remaining ones are skipped below, so that the next subgraph starts with its own parents.
             let mut these = parents.by_ref().take(header.parents.len());
             let next = |_: &str, _| Ok::<_, Failure<_>>(these.next().unwrap_or((true, None)));
             let is_orphaned = header.is_orphaned(&key.namespace, next)?;

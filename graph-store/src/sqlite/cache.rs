@@ -141,12 +141,6 @@ impl Cache for SqliteCache {
     }
 }
 
-impl From<CodecError> for Failure<CodecError> {
-    fn from(error: CodecError) -> Self {
-        Self::Rejected(error)
-    }
-}
-
 impl fmt::Debug for SqliteCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteCache")

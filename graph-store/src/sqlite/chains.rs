@@ -6,50 +6,17 @@
 
 use std::{collections::HashMap, rc::Rc};
 
-use graph_core::checkpoint::{Change, CheckpointError, CheckpointKey};
+use graph_core::checkpoint::Change;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, Value};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::failure::Failure;
 use crate::{
-    body::damaged,
     chain::{self, ChainTip, ChainTips, Link, LinkPlacement},
     codec::{Codec, CodecError},
     encoded::EncodedChange,
 };
-
-/// The error returned when a chain cannot be read or written.
-#[derive(Debug)]
-pub(super) enum ChainError {
-    Database(rusqlite::Error),
-    Codec(CodecError),
-}
-
-impl From<rusqlite::Error> for ChainError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Database(error)
-    }
-}
-
-impl From<CodecError> for ChainError {
-    fn from(error: CodecError) -> Self {
-        Self::Codec(error)
-    }
-}
-
-impl ChainError {
-    /// Converts the error to the failure of an operation on the checkpoint `key`.
-    pub(super) fn into_failure(self, key: &CheckpointKey) -> Failure<CheckpointError> {
-        match self {
-            Self::Database(error) => error.into(),
-            Self::Codec(error @ (CodecError::TooLarge { .. } | CodecError::Encode { .. })) => {
-                error.into()
-            }
-            Self::Codec(error) => Failure::Rejected(damaged(key, &error)),
-        }
-    }
-}
 
 /// Reads and appends links. Each link is read from the database at most once.
 pub(super) struct LinkTable<'a> {
@@ -63,7 +30,7 @@ impl<'a> LinkTable<'a> {
         Self { connection, codec, loaded: HashMap::new() }
     }
 
-    fn get(&mut self, id: i64, field: &str) -> Result<Rc<Link>, ChainError> {
+    fn get(&mut self, id: i64, field: &str) -> Result<Rc<Link>, Failure<CodecError>> {
         if let Some(link) = self.loaded.get(&id) {
             return Ok(link.clone());
         }
@@ -81,7 +48,7 @@ impl<'a> LinkTable<'a> {
         tip: i64,
         field: &str,
         keep: impl Fn(&Link) -> bool,
-    ) -> Result<Vec<Rc<Link>>, ChainError> {
+    ) -> Result<Vec<Rc<Link>>, Failure<CodecError>> {
         let mut chain = Vec::new();
         let mut next = Some(tip);
         while let Some(id) = next {
@@ -96,7 +63,10 @@ impl<'a> LinkTable<'a> {
     }
 
     /// Returns the values of the fields whose chain tips are `tips`.
-    pub(super) fn values(&mut self, tips: &ChainTips) -> Result<Map<String, Value>, ChainError> {
+    pub(super) fn values(
+        &mut self,
+        tips: &ChainTips,
+    ) -> Result<Map<String, Value>, Failure<CodecError>> {
         let mut values = Map::new();
         for (field, tip) in tips {
             let chain = self.chain(tip.link, field, |_| true)?;
@@ -113,7 +83,7 @@ impl<'a> LinkTable<'a> {
         &mut self,
         new: EncodedChange,
         tip: Option<ChainTip>,
-    ) -> Result<Option<ChainTip>, ChainError> {
+    ) -> Result<Option<ChainTip>, Failure<CodecError>> {
         let EncodedChange { field, change, encoded } = new;
         if matches!(change, Change::Clear) {
             return Ok(None);
@@ -151,7 +121,7 @@ pub(super) fn read_link(
     connection: &Connection,
     id: i64,
     what: impl Fn() -> String,
-) -> Result<LinkRow, ChainError> {
+) -> Result<LinkRow, Failure<CodecError>> {
     let row = connection
         .prepare_cached("SELECT prev, depth, bound, body FROM link WHERE id = ?1")?
         .query_row([id], |row| {

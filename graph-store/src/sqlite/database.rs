@@ -262,39 +262,27 @@ impl Sqlite {
     /// committed.
     ///
     /// If the work fails, it is rolled back without affecting other work in the same transaction.
-    pub(crate) async fn write<T, R>(
+    pub(crate) async fn write<T: Send + 'static, R: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure<R>> + Send + 'static,
-    ) -> Result<T, Failure<R>>
-    where
-        T: Send + 'static,
-        R: Send + 'static,
-    {
+    ) -> Result<T, Failure<R>> {
         self.writer().write(|session| work(&session.connection), false).await
     }
 
     /// Runs work in a separate read transaction, which sees one consistent state of the database.
-    pub(crate) async fn read<T, R>(
+    pub(crate) async fn read<T: Send + 'static, R: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure<R>> + Send + 'static,
-    ) -> Result<T, Failure<R>>
-    where
-        T: Send + 'static,
-        R: Send + 'static,
-    {
+    ) -> Result<T, Failure<R>> {
         self.read_without_transaction(|connection| work(&*connection.unchecked_transaction()?))
             .await
     }
 
     /// Runs work on a read connection without a transaction.
-    pub(super) async fn read_without_transaction<T, R>(
+    pub(super) async fn read_without_transaction<T: Send + 'static, R: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure<R>> + Send + 'static,
-    ) -> Result<T, Failure<R>>
-    where
-        T: Send + 'static,
-        R: Send + 'static,
-    {
+    ) -> Result<T, Failure<R>> {
         let this = self.clone();
         let done = tokio::task::spawn_blocking(move || {
             let connection = this.reader()?;

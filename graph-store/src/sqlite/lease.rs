@@ -1,9 +1,9 @@
 //! Leases ensure that at most one run at a time works on a thread, across all processes.
 //!
-//! A lease is a row that contains the name of its owner. An owner is a database handle together with its clones. The
-//! owner's name is part of the name of a file next to the database, the owner file, which the owner keeps locked for as
-//! long as it has the database open. The operating system releases the lock when the process ends, for whatever reason,
-//! so the leased threads become available immediately; there is no lease timeout to wait for.
+//! A lease is a row that contains the name of its owner. An owner is a database handle together with its clones. Next
+//! to the database is an owner file, whose name contains the owner's name. The owner keeps this file locked while it
+//! has the database open. The operating system releases the lock when the process ends, for whatever reason, so the
+//! leased threads become available immediately; there is no lease timeout to wait for.
 
 use std::{
     collections::{HashSet, hash_map::Entry},
@@ -21,8 +21,8 @@ use super::{
     writer::Session,
 };
 
-/// Tokens of leases that this process has dropped and whose rows are not deleted yet. Another handle of this process may
-/// lease their threads.
+/// Tokens of leases that this process has dropped and whose rows are not deleted yet. Another handle of this process
+/// may lease their threads.
 static RELEASING: LazyLock<Mutex<HashSet<i64>>> = LazyLock::new(Mutex::default);
 
 fn releasing() -> MutexGuard<'static, HashSet<i64>> {

@@ -32,7 +32,8 @@ impl EncodedCheckpoint {
         let (thread, id) = (&self.key.thread, self.key.id);
         let head = newest.as_ref().map(|it| it.id);
         if head != self.expected_head || head.is_some_and(|it| id <= it) {
-            return Err(match run_of(connection, namespace, id)? {
+            let select = "SELECT run FROM checkpoint WHERE namespace = ?1 AND id = ?2";
+            return Err(match records::find::<String>(connection, select, namespace, id)? {
                 // The checkpoint is already stored.
                 Some(run) if run == self.run => return Ok(()),
                 None if head == self.expected_head => {
@@ -53,7 +54,7 @@ impl EncodedCheckpoint {
         for new in self.changes {
             let field = new.field.clone();
             let tip = links.add(new, tips.get(&field).copied());
-            match tip.map_err(|it| it.into_failure(&self.key))? {
+            match tip.map_err(|it| it.of_checkpoint(&self.key))? {
                 Some(tip) => drop(tips.insert(field, tip)),
                 None => drop(tips.remove(&field)),
             }
@@ -154,27 +155,13 @@ pub(super) fn find_namespace(
         .optional()
 }
 
-/// Returns the run that wrote a checkpoint, if the checkpoint exists.
-fn run_of(
-    connection: &Connection,
-    namespace: i64,
-    id: CheckpointId,
-) -> rusqlite::Result<Option<String>> {
-    connection
-        .prepare_cached("SELECT run FROM checkpoint WHERE namespace = ?1 AND id = ?2")?
-        .query_row(params![namespace, id.to_bytes()], |row| row.get(0))
-        .optional()
-}
-
 pub(super) fn tips(
     connection: &Connection,
     namespace: i64,
     id: CheckpointId,
 ) -> rusqlite::Result<Option<Vec<u8>>> {
-    connection
-        .prepare_cached("SELECT tips FROM checkpoint WHERE namespace = ?1 AND id = ?2")?
-        .query_row(params![namespace, id.to_bytes()], |row| row.get(0))
-        .optional()
+    let select = "SELECT tips FROM checkpoint WHERE namespace = ?1 AND id = ?2";
+    records::find(connection, select, namespace, id)
 }
 
 /// Returns the newest checkpoint in a namespace.

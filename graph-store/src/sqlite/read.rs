@@ -109,7 +109,7 @@ pub(super) fn body(
     link: i64,
 ) -> Result<Body, Failure<CheckpointError>> {
     let row = read_link(connection, link, || "its header".to_owned())
-        .map_err(|it| it.into_failure(key))?;
+        .map_err(|it| it.of_checkpoint(key))?;
     Ok(Body::decode(codec, key, &row.body)?)
 }
 
@@ -123,7 +123,7 @@ fn assemble(
     links: &mut LinkTable<'_>,
 ) -> Result<Checkpoint, Failure<CheckpointError>> {
     let tips = decode_tips(&row_data.tips).map_err(|error| damaged(&key, &error))?;
-    let values = links.values(&tips).map_err(|it| it.into_failure(&key))?;
+    let values = links.values(&tips).map_err(|it| it.of_checkpoint(&key))?;
     let records = records::read(connection, codec, &key, row_data.records)?;
     Ok(Checkpoint { key, header: body.header, frontier: body.frontier, values, records })
 }

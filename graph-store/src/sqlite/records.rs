@@ -7,7 +7,7 @@
 use std::collections::{HashMap, hash_map::Entry};
 
 use graph_core::checkpoint::{CheckpointError, CheckpointId, CheckpointKey, TaskId, TaskRecord};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params, types::FromSql};
 
 use super::{
     chains::{add_link, read_link},
@@ -24,10 +24,8 @@ pub(super) fn add<'a>(
     bodies: impl IntoIterator<Item = &'a [u8]>,
 ) -> rusqlite::Result<bool> {
     let id = checkpoint.to_bytes();
-    let of_stored = connection
-        .prepare_cached("SELECT records FROM checkpoint WHERE namespace = ?1 AND id = ?2")?
-        .query_row(params![namespace, id], |row| row.get(0))
-        .optional()?;
+    let select = "SELECT records FROM checkpoint WHERE namespace = ?1 AND id = ?2";
+    let of_stored = find(connection, select, namespace, checkpoint)?;
     if let Some(before) = of_stored {
         append(connection, namespace, checkpoint, before, bodies)?;
         return Ok(true);
@@ -98,8 +96,19 @@ fn early(
     namespace: i64,
     checkpoint: CheckpointId,
 ) -> rusqlite::Result<Option<i64>> {
+    let select = "SELECT records FROM early WHERE namespace = ?1 AND checkpoint = ?2";
+    find(connection, select, namespace, checkpoint)
+}
+
+/// Returns the first column of the row that `select` finds for a checkpoint.
+pub(super) fn find<T: FromSql>(
+    connection: &Connection,
+    select: &str,
+    namespace: i64,
+    checkpoint: CheckpointId,
+) -> rusqlite::Result<Option<T>> {
     connection
-        .prepare_cached("SELECT records FROM early WHERE namespace = ?1 AND checkpoint = ?2")?
+        .prepare_cached(select)?
         .query_row(params![namespace, checkpoint.to_bytes()], |row| row.get(0))
         .optional()
 }
@@ -115,7 +124,7 @@ pub(super) fn read(
     let mut next = newest;
     while let Some(id) = next {
         let what = || "a task record".to_owned();
-        let link = read_link(connection, id, what).map_err(|it| it.into_failure(key))?;
+        let link = read_link(connection, id, what).map_err(|it| it.of_checkpoint(key))?;
         records.push(decode_record(codec, key, &link.body)?);
         next = link.prev;
     }

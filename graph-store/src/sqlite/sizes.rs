@@ -62,9 +62,7 @@ impl Sqlite {
         let total = |it: FileSizes| it.file_bytes + it.log_bytes;
         Ok(VacuumReport { links, bytes: total(before).saturating_sub(total(after)) })
     }
-}
 
-impl Sqlite {
     /// Checks the whole file and returns a description of each problem. The list is empty if there are none.
     ///
     /// Stored values have checksums, which are verified whenever the values are read. A damaged index, which hides

@@ -80,7 +80,7 @@ impl Writer {
             session: Mutex::new(Session { connection, cache: ThreadCache::default() }),
             busy_timeout,
             queued: AtomicUsize::new(0),
-            // No commit is expected to be fast until some commits have been measured.
+            // Commits count as slow until some commits have been measured.
             expected_micros: AtomicU64::new(2 * INLINE_COMMIT_MICROS),
             blocked_micros: AtomicU64::new(0),
             wal_pages,
@@ -99,15 +99,11 @@ impl Writer {
     ///
     /// If `may_commit_inline` is true, no other write is queued and recent commits were fast, the work runs on the
     /// calling OS thread. Otherwise the writer thread runs it, together with other queued work.
-    pub(super) async fn write<T, R>(
+    pub(super) async fn write<T: Send + 'static, R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Session) -> Result<T, Failure<R>> + Send + 'static,
         may_commit_inline: bool,
-    ) -> Result<T, Failure<R>>
-    where
-        T: Send + 'static,
-        R: Send + 'static,
-    {
+    ) -> Result<T, Failure<R>> {
         let (job, answer) = ClosureJob::new(work);
         let job: Box<dyn Job> = Box::new(job);
         let remaining = if may_commit_inline { self.shared.commit_inline(job) } else { Some(job) };

@@ -69,7 +69,7 @@ async fn sizes_include_items_and_cached_results() {
     let sizes = saver.sizes().await.unwrap();
     assert_eq!((sizes.items, sizes.cached, sizes.threads), (2, 1, 0));
     assert!((2_000..2_400).contains(&sizes.item_bytes), "{sizes:?}");
-    // The helper `result` stores the value of 1,000 bytes three times.
+    // The helper `result` stores the 1,000-byte value three times.
     assert!((3_000..3_400).contains(&sizes.cached_bytes), "{sizes:?}");
     assert_eq!(sizes.bytes(), sizes.item_bytes + sizes.cached_bytes);
     assert_eq!(saver.thread_sizes("t").await.unwrap(), Sizes::default());

@@ -1,4 +1,4 @@
-//! Notifications of the server.
+//! Receives notifications from the server.
 
 use std::{future::poll_fn, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio_postgres::{AsyncMessage, Config, Error};
 
 use super::tls::Tls;
 
-/// Delay before the connection is opened again after it was lost.
+/// Delay before a lost connection is opened again.
 const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 
 /// An event that a [`Listener`] receives.
@@ -21,7 +21,7 @@ pub enum Notification<'a> {
 
 /// A connection that receives the notifications of a channel. Dropping it closes the connection.
 ///
-/// A notification may be lost with its connection, so it should only be a hint to look at the tables.
+/// A notification may be lost with its connection, so use notifications only as hints to read the tables again.
 #[derive(Debug)]
 pub struct Listener(JoinHandle<()>);
 

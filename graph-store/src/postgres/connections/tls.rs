@@ -41,7 +41,7 @@ pub(super) struct Tls(TlsConnector);
 impl Tls {
     /// Reads the trusted authorities. Fails with a description of the problem if they are unusable.
     pub(super) fn new(verification: &Verification) -> Result<Self, String> {
-        // The provider of the application, if it has chosen one.
+        // The application's crypto provider, if it has installed one.
         let provider = CryptoProvider::get_default().cloned();
         let provider = provider.unwrap_or_else(|| Arc::new(ring::default_provider()));
         let algorithms = provider.signature_verification_algorithms;

@@ -1,4 +1,4 @@
-//! URLs of databases. Adds the modes and options of TLS that `tokio-postgres` does not know.
+//! Database URLs, including TLS modes and options that `tokio-postgres` does not support.
 
 use std::{error::Error, str::FromStr};
 
@@ -19,7 +19,7 @@ pub(super) fn parse(url: &str) -> Result<(Config, Tls), String> {
         return Err("the host contains `@`; encode `@` in the password as %40".to_owned());
     }
     let (mode, verification) = options.verification()?;
-    // A connection string that is not a URL keeps its own mode.
+    // In a connection string that is not a URL, `tokio-postgres` has already parsed the mode.
     if let Some(mode) = mode {
         config.ssl_mode(mode);
     }
@@ -57,7 +57,7 @@ fn check_separators(url: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The options of a URL that concern TLS.
+/// The TLS options of a URL.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct TlsOptions {
     mode: Option<String>,
@@ -102,7 +102,7 @@ impl TlsOptions {
     }
 }
 
-/// Splits the options that concern TLS off a URL. Other connection strings are returned as they are.
+/// Splits the TLS options off a URL. Returns a connection string that is not a URL unchanged.
 fn split_tls_options(url: &str) -> Result<(String, TlsOptions), String> {
     let mut options = TlsOptions::default();
     if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_select_the_verification() {
+    fn sslmode_selects_the_verification() {
         let nothing = Verification::Nothing;
         let root = || "r".to_owned();
         for (options, expected) in [
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn unusable_options_are_errors_that_say_what_to_write() {
+    fn unusable_options_are_rejected_with_a_fix() {
         for (options, says) in [
             ("sslmode=allow", "write sslmode=disable, prefer, require, verify-ca or verify-full"),
             ("sslmode=verify-ca", "add sslrootcert=PATH"),

@@ -323,7 +323,7 @@ BEGIN
         FROM pair JOIN @.checkpoint c ON c.namespace = pair.source
         RETURNING 1
     ), links AS (
-        -- Link ids stay the same, because they are only unique within a namespace.
+        -- Link ids can stay the same, because they must be unique only within a namespace.
         INSERT INTO @.link (namespace, id, prev, depth, body)
         SELECT pair.target, l.id, l.prev, l.depth, l.body
         FROM pair JOIN @.link l ON l.namespace = pair.source

@@ -93,7 +93,7 @@ pub(super) async fn apply_ops_locked(
 
 fn lock_id(database: &Postgres, op: &PreparedOp) -> Option<i64> {
     let (PreparedOp::Put(NewItem { at, .. }) | PreparedOp::Delete(at)) = op else { return None };
-    // All tables share the ids of advisory locks. The names of the schema and the table make the ids distinct.
+    // Ids of advisory locks apply to the whole database, so the id depends on the names of the schema and the table.
     let name = database.sql("@.item");
     Some(xxh3_64(&[name.as_bytes(), &at.namespace, &at.key].concat()).cast_signed())
 }

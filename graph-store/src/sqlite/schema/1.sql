@@ -28,8 +28,8 @@ CREATE TABLE link (
     body BLOB NOT NULL
 ) STRICT;
 
--- Events of the tasks in the step that follows a checkpoint, in order of arrival. With a rowid: in a table without
--- one, a row larger than a quarter of a page would occupy a page of its own.
+-- Events of the tasks in the step that follows a checkpoint, in order of arrival. The table has a rowid, because in a
+-- WITHOUT ROWID table, a row larger than a quarter of a page would occupy a separate page.
 CREATE TABLE record (
     seq INTEGER PRIMARY KEY,
     namespace INTEGER NOT NULL,

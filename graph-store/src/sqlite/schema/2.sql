@@ -1,5 +1,5 @@
--- A checkpoint's row is small, so that many fit on a page and a thread's last two are nearly always on the same
--- one. Large data is in `link`: the checkpoint's body, and the records of the step that follows it.
+-- A checkpoint's row is small, so that many rows fit on a page and the last two rows of a thread are nearly always on
+-- the same page. Large data is in `link`: the checkpoint's body, and the records of the step that follows it.
 ALTER TABLE checkpoint RENAME TO checkpoint_1;
 ALTER TABLE record RENAME TO record_1;
 
@@ -9,9 +9,9 @@ CREATE TABLE checkpoint (
     made_at INTEGER NOT NULL,
     run TEXT NOT NULL,
     tips BLOB NOT NULL,
-    -- The link that holds its header and cursor.
+    -- The link that contains the header and the frontier.
     body INTEGER NOT NULL,
-    -- The newest record of a task of the step that follows; the others hang on it.
+    -- The newest task record of the step that follows; the older ones are chained to it.
     records INTEGER,
     PRIMARY KEY (namespace, id)
 ) STRICT, WITHOUT ROWID;
