@@ -6,9 +6,9 @@
 //! corresponding guarantees.
 //!
 //! In version 2, a group that enables controllers for its child groups must not contain processes itself, so the group
-//! of this process usually cannot have children. The guest's group is then created in the parent group, beside this
-//! process. The limits of a service therefore apply to its guests only if the parent group belongs to the service.
-//! systemd sets this up for services with `Delegate=yes` and `DelegateSubgroup=`.
+//! of this process usually cannot have children. The guest's group is then created in the parent group, next to the
+//! group of this process. The limits of a service therefore apply to its guests only if the parent group belongs to the
+//! service. systemd sets this up for services with `Delegate=yes` and `DelegateSubgroup=`.
 
 mod scope;
 mod tree;
@@ -40,13 +40,14 @@ pub(crate) struct Cgroup {
     /// Directory of the group for each controller. In version 2, all controllers have the same directory.
     dirs: BTreeMap<Controller, PathBuf>,
     version: Version,
-    /// The scope of the user's service manager that is this group. The guest is started in it and need not join it.
+    /// The scope that the user's service manager creates as this group. The guest is started in the scope and does not
+    /// have to join it.
     scope: Option<Box<Scope>>,
 }
 
 impl Cgroup {
-    /// Returns the directories that a guest's group may have, whether or not they can be created, unless it is a scope.
-    /// Does not create them.
+    /// Returns all directories in which [`create`](Self::create) could create a guest's group. A scope has other
+    /// directories.
     pub(crate) fn candidate_dirs(id: &str) -> Vec<PathBuf> {
         let tree = Tree::read(Path::new(ROOT), &read_own_cgroups());
         let mut dirs: Vec<_> = tree.parents().map(|it| it.join(cgroup_name(id))).collect();
@@ -105,7 +106,7 @@ impl Cgroup {
         self.dirs().into_iter().map(|it| it.join("cgroup.procs")).collect()
     }
 
-    /// Returns the processor time that the group's processes have used so far. Returns `None` if the kernel does not count
+    /// Returns the CPU time that the group's processes have used so far. Returns `None` if the kernel does not count
     /// it, for example in version 1 without the controller `cpuacct`.
     pub(crate) fn cpu_time(&self) -> Option<Duration> {
         match self.version {
@@ -114,8 +115,8 @@ impl Cgroup {
         }
     }
 
-    /// Returns the highest memory use of the group in bytes. Returns `None` if the kernel does not record it, for example
-    /// in version 2 before Linux 5.19.
+    /// Returns the highest memory use of the group in bytes. Returns `None` if the kernel does not record it, for
+    /// example in version 2 before Linux 5.19.
     pub(crate) fn peak_memory(&self) -> Option<u64> {
         self.read_number(match self.version {
             Version::One => "memory.max_usage_in_bytes",

@@ -117,8 +117,8 @@ pub enum Error {
 graph_core::readable_debug!(Error);
 
 impl Error {
-    /// Returns the limit that terminated the sandbox or made the graph fail, if one did. The error of a graph names only
-    /// the limit on open files.
+    /// Returns the limit that terminated the sandbox or made the graph fail, if one did. The error of a graph names
+    /// only the limit on open files.
     pub fn exceeded_limit(&self) -> Option<ExceededLimit> {
         match self {
             Self::Terminated { reason: TerminationReason::Limit(limit), .. } => Some(*limit),

@@ -176,8 +176,8 @@ impl Sandbox {
         self.exec_with_partial_output(program, &mut PartialOutput::default()).await
     }
 
-    /// Like [`exec`](Self::exec), but if an error is returned, `partial` contains the output that the program wrote before
-    /// its sandbox ended, and the resources that the sandbox used.
+    /// Like [`exec`](Self::exec), but if an error is returned, `partial` contains the output that the program wrote
+    /// before its sandbox ended, and the resources that the sandbox used.
     pub async fn exec_with_partial_output(
         &self,
         program: Program,
@@ -187,9 +187,9 @@ impl Sandbox {
         self.ensure_running()?;
         let busy = self.mark_busy().await;
         if busy.is_only_operation() && self.session().closed().is_none() {
-            // Discard a limit that an earlier program exceeded, so that it is not attributed to this one. Such a limit is
-            // left over if the caller of that program did not wait for the result. If the session is closed, the limit
-            // explains why the guest died.
+            // Discard a limit that an earlier program exceeded, so that it is not attributed to this one. Such a limit
+            // is left over if the caller of that program did not wait for the result. If the session is closed, the
+            // limit explains why the guest died.
             self.take_exceeded_limit().await;
         }
         let mut limits = self.exec_limits(program.limits);
@@ -221,8 +221,8 @@ impl Sandbox {
                     usage.cpu = cpu;
                 }
                 if status == Status::Limit(ExceededLimit::Memory) {
-                    // The guest samples its memory and misses a peak that ends the program. The host's kernel usually
-                    // does not.
+                    // The guest only samples its memory and can miss the peak that ended the program. The host's kernel
+                    // usually records that peak.
                     let peak = self.usage().await.unwrap_or_default().memory;
                     usage.memory = usage.memory.max(peak).max(memory_limit);
                 }
@@ -271,8 +271,8 @@ impl Sandbox {
         }
     }
 
-    /// Determines how a program ended. The guest reports the exit status, but only the host's kernel knows whether it has
-    /// killed a process of the guest's control group.
+    /// Determines how a program ended. The guest reports the exit status, but only the host's kernel knows whether it
+    /// has killed a process of the guest's control group.
     async fn exit_status(&self, result: &ExecResult) -> Status {
         // Read the exceeded limit even if it is not needed. Reading clears it, and a limit that this program exceeded
         // must not be attributed to the next program.

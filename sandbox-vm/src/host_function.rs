@@ -75,8 +75,8 @@ impl<Q, A> fmt::Debug for HostFunction<Q, A> {
     }
 }
 
-/// The host's implementations of functions. Convert it into a [`CallPolicy`], which allows exactly these functions, to
-/// limit their calls.
+/// The host's implementations of functions. To limit the calls, convert it into a [`CallPolicy`]; the policy allows
+/// exactly these functions.
 ///
 /// ```
 /// use sandbox_vm::{CallError, CallPolicy, HostFunction, HostFunctions};

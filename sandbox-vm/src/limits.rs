@@ -22,7 +22,7 @@ pub struct Limits {
     pub memory: u64,
     /// Number of processors that the sandbox may use. 0.5 means half of the time of one processor.
     pub cpus: f64,
-    /// Maximum total processor time. Enforced only if the back end can measure it.
+    /// Maximum total CPU time. Enforced only if the back end can measure it.
     pub cpu_time: Option<Duration>,
     /// Maximum number of processes and OS threads that exist at the same time.
     pub processes: u32,
@@ -69,7 +69,7 @@ impl Default for Limits {
 pub struct ExecLimits {
     /// Maximum elapsed time.
     pub wall: Duration,
-    /// Maximum processor time of the program and its children together.
+    /// Maximum CPU time of the program and its children together.
     pub cpu_time: Duration,
     /// Maximum number of bytes written to standard output and standard error together.
     pub output: u64,
@@ -96,7 +96,7 @@ impl Default for ExecLimits {
 pub struct Usage {
     /// Elapsed time since the start.
     pub wall: Duration,
-    /// Processor time.
+    /// CPU time.
     pub cpu: Duration,
     /// Highest observed memory use in bytes.
     pub memory: u64,
@@ -112,7 +112,7 @@ pub(crate) const TOO_MANY_OPEN_FILES: &str = "Too many open files";
 pub enum ExceededLimit {
     /// Amount of memory.
     Memory,
-    /// Processor time.
+    /// CPU time.
     CpuTime,
     /// Run time.
     Wall,
@@ -137,7 +137,7 @@ impl fmt::Display for ExceededLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Memory => "memory",
-            Self::CpuTime => "processor time",
+            Self::CpuTime => "CPU time",
             Self::Wall => "run time",
             Self::Processes => "processes",
             Self::Files => "files",

@@ -31,7 +31,7 @@ use self::{
 pub(crate) struct Sample {
     pub(crate) threads: u32,
     pub(crate) memory: u64,
-    /// Processor time of the running processes and of the children they have waited for.
+    /// CPU time of the running processes and of the children they have waited for.
     pub(crate) cpu: Duration,
 }
 
@@ -76,7 +76,7 @@ impl ProcessSet {
     }
 }
 
-/// Measures the resources that the running processes in the set use, and records their processor time in the ledger. All
+/// Measures the resources that the running processes in the set use, and records their CPU time in the ledger. All
 /// values are zero if there is no `/proc`.
 pub(crate) fn sample(set: ProcessSet, ledger: &mut CpuLedger) -> Sample {
     let stats = set.stats();
@@ -125,14 +125,14 @@ fn proportional_memory(pid: i32) -> Option<u64> {
     exact.or_else(|| sum_kilobytes(&read("smaps")?, &["Anonymous:"]))
 }
 
-/// Sums the values in kilobytes of all lines that start with one of these names, and returns the sum in bytes, or `None`
-/// if there is no such line.
+/// Sums the values in kilobytes of all lines that start with one of these names, and returns the sum in bytes, or
+/// `None` if there is no such line.
 fn sum_kilobytes(text: &str, names: &[&str]) -> Option<u64> {
     Some(sum_lines(text, names, "kB")?.saturating_mul(1024))
 }
 
-/// Sums the values of all lines that start with one of these names and end with `unit`, or returns `None` if there is no
-/// such line.
+/// Sums the values of all lines that start with one of these names and end with `unit`, or returns `None` if there is
+/// no such line.
 fn sum_lines(text: &str, names: &[&str], unit: &str) -> Option<u64> {
     let value = |line: &str| {
         let value = names.iter().find_map(|it| line.strip_prefix(it))?;
@@ -167,7 +167,7 @@ fn descendants(processes: &HashMap<i32, Stat>, mut found: HashSet<i32>) -> HashS
 /// Resources used by the children that this process has waited for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReapedUsage {
-    /// Total processor time of all these children.
+    /// Total CPU time of all these children.
     pub(crate) cpu: Duration,
     /// Memory in bytes of the child that used most.
     pub(crate) memory: u64,
@@ -190,9 +190,9 @@ struct Stat {
     parent: i32,
     group: i32,
     threads: u32,
-    /// Processor time without that of children.
+    /// CPU time of the process itself, without its children.
     own_cpu: Duration,
-    /// Processor time of the children that the process has waited for.
+    /// CPU time of the children that the process has waited for.
     children_cpu: Duration,
     /// Time at which the process was started, in ticks since the machine was booted.
     started: u64,

@@ -73,7 +73,7 @@ impl PoolOptions {
             ready: Mutex::default(),
             refill: Notify::new(),
             added: Notify::new(),
-            stats: Mutex::new(Stats { last_acquire: Instant::now(), ..Stats::default() }),
+            stats: Mutex::default(),
             templates: Templates::default(),
         });
         let (open, closed) = oneshot::channel();

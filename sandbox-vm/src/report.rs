@@ -60,7 +60,7 @@ impl Report {
     pub fn memory_warning(&self) -> Option<&'static str> {
         (self.is_isolated() && !self.has(Guarantee::MemoryLimit)).then_some(
             "memory is NOT BOUNDED by a kernel: it is measured every 50 ms, and a hostile program can hold a multiple of \
-             its limit until then",
+             its limit between two measurements",
         )
     }
 
@@ -217,7 +217,9 @@ impl Guarantee {
             Self::OwnKernel => "the guest does not use the host's kernel directly",
             Self::FilteredCalls => "programs in the guest can make only allowed system calls",
             Self::NoNetwork => "the guest has no network",
-            Self::NoHostFiles => "the guest sees no host files except those of its image",
+            Self::NoHostFiles => {
+                "the guest sees no host files except those of its image and of shared directories"
+            }
             Self::OwnProcesses => "the guest can see and signal only its own processes",
             Self::NoPrivileges => "the guest runs as an unprivileged user on the host",
             Self::MemoryLimit => "a kernel limits the guest's memory",

@@ -377,7 +377,7 @@ pub(crate) async fn drive(
     outcome
 }
 
-/// Converts a serializable value to the input fields of a graph.
+/// Converts a serialisable value to the input fields of a graph.
 ///
 /// ```
 /// #[derive(serde::Serialize)]

@@ -1,4 +1,4 @@
-//! Makes a compiled graph a node of another graph, run in a sandbox.
+//! Runs a compiled graph in a sandbox, as a node of another graph.
 
 mod options;
 
@@ -34,10 +34,10 @@ use crate::{
 /// agent must have a graph with the name of `graph`: see [`Agent::graph`](crate::guest::Agent::graph).
 ///
 /// Each invocation runs in its own sandbox, which is deleted when the invocation ends, unless
-/// [`SandboxOptions::keep_alive`] is set. Checkpoints, events and interrupts
-/// travel to the run of the parent, so its thread, stream and trace are the same as if the subgraph ran in the host's
-/// process. If a guest dies, another one resumes from the last stored checkpoint. If no checkpoint is stored,
-/// because the run has no checkpointer or [`Durability::Exit`](graph_core::Durability::Exit), the subgraph starts again.
+/// [`SandboxOptions::keep_alive`] is set. Checkpoints, events and interrupts travel to the run of the parent, so its
+/// thread, stream and trace are the same as if the subgraph ran in the host's process. If a guest dies, another one
+/// resumes from the last stored checkpoint. If no checkpoint is stored, because the run has no checkpointer or
+/// [`Durability::Exit`](graph_core::Durability::Exit), the subgraph starts again.
 ///
 /// Drawings of the parent show the graph like any other subgraph, with the label `runs in a sandbox`: collapsed by
 /// [`mermaid`](CompiledGraph::mermaid), opened by [`mermaid_expanded`](CompiledGraph::mermaid_expanded).
@@ -277,7 +277,7 @@ impl DeletedOnDrop {
         }
     }
 
-    /// Leaves the sandbox to the next invocation.
+    /// Keeps the sandbox for the next invocation.
     fn release(mut self) {
         self.0 = None;
     }

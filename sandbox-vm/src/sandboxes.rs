@@ -25,8 +25,8 @@ use crate::{
 /// Interval at which each sandbox is checked for expiry.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Required isolation. [`SandboxesBuilder::open`] uses the first added back end that provides the required level, so add
-/// the strongest back end first. It fails if no back end provides the level; see [`IsolationLevel`] for the levels.
+/// Required isolation. [`SandboxesBuilder::open`] uses the first added back end that provides the required level, so
+/// add the strongest back end first. It fails if no back end provides the level; see [`IsolationLevel`] for the levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {

@@ -134,8 +134,8 @@ impl Session {
             .inspect_err(|error| self.shared.close(CloseReason::Protocol(error.clone())))
     }
 
-    /// Sends a command for which the guest may send several messages, up to the limits of `window`. Fails without sending
-    /// the command if the guest would refuse it.
+    /// Sends a command for which the guest may send several messages, up to the limits of `window`. Fails without
+    /// sending the command if the guest would refuse it.
     pub(crate) async fn start(
         &self,
         command: &GuestCommand,

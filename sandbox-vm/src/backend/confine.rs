@@ -57,8 +57,9 @@ pub(super) fn mount_workspace(base: &Path, limits: &GuestLimits) -> io::Result<(
     fs::remove_dir(&store)
 }
 
-/// Opens a file of `/proc`, such as `locks`, that the guest's own `/proc` does not contain. It is opened from another
-/// `/proc` of this process namespace, which is mounted nowhere, so no program can reach it.
+/// Opens a file of `/proc`, such as `locks`, that the guest's own `/proc` does not contain. The file is opened through
+/// a second `/proc` of this process namespace. That `/proc` is not attached to any directory, so no program can reach
+/// it.
 ///
 /// Fails if the kernel refuses to mount `/proc`, for example because parts of the host's `/proc` are hidden.
 pub(super) fn open_proc_file(name: &str) -> io::Result<fs::File> {

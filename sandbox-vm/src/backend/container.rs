@@ -27,8 +27,8 @@ pub(crate) fn init(plan: &AgentPlan, agent: Agent) -> Result<(), StageError> {
 }
 
 /// Spawns an OS thread that exits this process once the host's end of the channel is closed. The agent itself cannot
-/// notice this while a graph runs without yielding. A jail has an outer stage that ends the guest in this case, but a
-/// container has none.
+/// detect the disconnect while a graph runs without yielding. A jail has an outer stage that ends the guest in this
+/// case, but a container has none.
 fn exit_when_host_disconnects(channel: &File) -> io::Result<()> {
     let channel = channel.try_clone()?;
     let watch = move || {

@@ -21,8 +21,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(30);
 /// Reads the console or the standard error of a guest in the background.
 #[derive(Debug)]
 pub(super) struct Diagnostics {
-    /// Last part of the output, at most [`MAX_TAIL`] bytes. A std mutex suffices, because it is held only briefly and never
-    /// across an await.
+    /// Last part of the output, at most [`MAX_TAIL`] bytes. A std mutex suffices, because it is held only briefly and
+    /// never across an await.
     tail: Arc<Mutex<Vec<u8>>>,
     reader: tokio::sync::Mutex<Option<JoinHandle<()>>>,
 }

@@ -180,7 +180,8 @@ fn guarantees(info: &SystemInfo) -> Vec<Guarantee> {
     guarantees
 }
 
-/// Explains why a container could not be created. The engine's own message about a missing image does not help users.
+/// Converts the error of a failed container creation. Replaces the engine's message about a missing image with
+/// instructions for building the image.
 fn creation_error(error: bollard::errors::Error, image: &Image) -> Error {
     match error {
         bollard::errors::Error::DockerResponseServerError { status_code: 404, .. } => {

@@ -72,7 +72,7 @@ impl Backend for InProcess {
         Report::available(NAME, [Guarantee::Programs]).with_advice(
             "this back end isolates NOTHING: guests have all the rights of this process; use it only for code you trust",
         ).with_advice(
-            "limits on single programs apply, but limits on the sandbox as a whole (memory, processor time, processes, \
+            "limits on single programs apply, but limits on the sandbox as a whole (memory, CPU time, processes, \
              files, disk) do not; a process that leaves its session and outlives its parent is neither counted nor ended; \
              after a crash of the host, the next start ends the programs that are still running, but not processes that \
              have outlived the program that started them",

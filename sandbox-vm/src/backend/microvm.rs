@@ -140,8 +140,8 @@ impl MicroVm {
         Self::agent("/proc/self/exe")
     }
 
-    /// Accepts a dynamically linked program, such as the output of a plain `cargo build`, and adds its dynamic loader and
-    /// its libraries to the guests. Such guests start more slowly, and their programs can read the libraries.
+    /// Accepts a dynamically linked program, such as the output of a plain `cargo build`, and adds its dynamic loader
+    /// and its libraries to the guests. Such guests start more slowly, and their programs can read the libraries.
     pub fn with_libraries(self) -> Self {
         Self { linking: Linking::Any, images: self.images, ..Self::agent(self.agent) }
     }

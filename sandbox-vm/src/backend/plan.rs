@@ -3,7 +3,7 @@
 //! The program of a guest is started with two arguments: a flag, and its role as JSON. See
 //! [`guest::enter`](crate::guest::enter).
 
-use std::{collections::BTreeMap, env, io, path::PathBuf, process::Command};
+use std::{collections::BTreeMap, env, io, path::PathBuf};
 
 use rustix::process::Gid;
 use serde::{Deserialize, Serialize};
@@ -50,12 +50,6 @@ pub(crate) enum GuestArgs {
 }
 
 impl GuestArgs {
-    /// Adds the arguments that start the program as a guest with this role.
-    pub(crate) fn apply(&self, command: &mut Command) -> io::Result<()> {
-        command.args(self.to_args()?);
-        Ok(())
-    }
-
     /// Returns the arguments that start a program as a guest with this role.
     pub(crate) fn to_args(&self) -> io::Result<[String; 2]> {
         Ok([GUEST_FLAG.to_owned(), serde_json::to_string(self)?])
@@ -184,9 +178,9 @@ impl GuestLimits {
 pub(super) enum MemoryEnforcement {
     /// A kernel enforces it, because a control group limits the memory or because the VM has no more memory.
     Kernel,
-    /// Only the agent enforces it, by measuring each process, the kernel memory that the processes hold, and the files in
-    /// the workspace. Memory that it cannot measure must be small, so the seccomp filter forbids shared memory, memory
-    /// files, sockets other than connected pairs, larger pipes, passing file descriptors, watching files, and epoll.
-    /// Resource limits bound the rest: open files, pending signals and message queues.
+    /// Only the agent enforces it, by measuring each process, the kernel memory that the processes hold, and the files
+    /// in the workspace. Memory that it cannot measure must be small, so the seccomp filter forbids shared memory,
+    /// memory files, sockets other than connected pairs, larger pipes, passing file descriptors, watching files, and
+    /// epoll. Resource limits bound the rest: open files, pending signals and message queues.
     Agent,
 }

@@ -26,8 +26,8 @@ pub(super) fn monitor_filter() -> Result<BpfProgram, Box<dyn std::error::Error +
     compile(MONITOR_POLICY, std::env::consts::ARCH, MemoryEnforcement::Kernel)
 }
 
-/// Compiles a filter that denies only record locks (`fcntl`). They fail with `ENOLCK`, which programs report as a problem
-/// with locks.
+/// Compiles a filter that denies only record locks (`fcntl`). They fail with `ENOLCK`, which programs report as a
+/// problem with locks.
 pub(super) fn lock_filter() -> Result<BpfProgram, Box<dyn std::error::Error + Send + Sync>> {
     /// `F_SETLK`, `F_SETLKW`, `F_OFD_SETLK` and `F_OFD_SETLKW`.
     const LOCK_COMMANDS: [u32; 4] = [6, 7, 37, 38];

@@ -1,9 +1,9 @@
 //! Control groups from the user's service manager, for users who may not create groups beside their own.
 //!
-//! In a login session with systemd, the group of a process belongs to root, and so does its parent group. But the user's
-//! own service manager owns a part of the tree and starts programs in new groups there, which it calls scopes. A guest
-//! that needs a group is therefore started with `systemd-run --user --scope`, which creates the scope with the guest's
-//! limits, enters it, and then becomes the guest's program.
+//! In a login session with systemd, the group of a process belongs to root, and so does its parent group. But the
+//! user's own service manager owns a part of the tree and starts programs in new groups there, which it calls scopes. A
+//! guest that needs a group is therefore started with `systemd-run --user --scope`, which creates the scope with the
+//! guest's limits, enters it, and then becomes the guest's program.
 //!
 //! The service manager is not trusted: the kernel's files are read before a limit is claimed, and again for each guest.
 
@@ -62,7 +62,8 @@ pub(crate) struct Scope {
 }
 
 impl Scopes {
-    /// Returns the scopes of this user, or `None` if this machine has none that limit memory. Tests that once.
+    /// Returns the scopes of this user, or `None` if this machine has none that limit memory. The result of the first
+    /// call is cached.
     pub(super) fn find() -> Option<&'static Self> {
         static FOUND: OnceLock<Option<Scopes>> = OnceLock::new();
         FOUND.get_or_init(|| ServiceManager::of_this_user()?.test_scope()).as_ref()
@@ -130,7 +131,8 @@ impl Scope {
 }
 
 impl ServiceManager {
-    /// Returns the service manager of this user, if there may be one.
+    /// Returns the service manager of this user, or `None` if the user is root, the machine does not use cgroup version
+    /// 2, or `systemd-run` is not installed.
     fn of_this_user() -> Option<Self> {
         let is_version_two = Path::new(ROOT).join("cgroup.controllers").exists();
         if rustix::process::geteuid().is_root() || !is_version_two {
@@ -205,8 +207,8 @@ mod tests {
     use super::*;
     use crate::script_file::write_script;
 
-    /// Returns a service manager that is a script. It writes what the kernel would write, with `memory_max` as the limit
-    /// of each scope.
+    /// Returns a service manager whose `systemd-run` is a script. The script creates the files that the kernel would
+    /// provide, with `memory_max` as the memory limit of each scope.
     fn manager(dir: &Path, memory_max: &str) -> ServiceManager {
         let path = dir.display();
         let script = format!(
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn guests_outside_their_scope_and_scopes_without_a_limit_are_noticed() {
+    fn guests_outside_their_scope_and_unlimited_scopes_are_detected() {
         let dir = tempfile::tempdir().unwrap();
         assert!(manager(dir.path(), "max").test_scope().is_none());
         let manager = manager(dir.path(), &Limits::default().memory.to_string());

@@ -1,4 +1,4 @@
-//! Finds the place in the kernel's cgroup tree where a guest's group is created.
+//! Finds the directory of the kernel's cgroup tree in which a guest's group is created.
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,7 @@ pub(crate) enum Controller {
     Processes,
     /// Limits the share of the processors.
     Cpu,
-    /// Counts processor time without limiting it.
+    /// Counts CPU time without limiting it.
     CpuTime,
     /// Pauses processes.
     Freezer,

@@ -1,20 +1,20 @@
-//! Measures a program's processor time on the host, for guests whose own kernel measures it wrongly.
+//! Measures a program's CPU time on the host, for guests whose own kernel measures it wrongly.
 
 use std::{future::pending, time::Duration};
 
 use crate::{Sandbox, limits::ExecLimits, report::IsolationLevel};
 
-/// Interval at which the processor time is compared with the limit.
+/// Interval at which the CPU time is compared with the limit.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Processor time that a sandbox has used since a program was started. Does nothing if the guest measures the time
-/// itself.
+/// Measures the CPU time that a sandbox has used since a program was started. Inactive if the guest measures the
+/// time itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostCpuClock(Option<Started>);
 
 #[derive(Clone, Copy, Debug)]
 struct Started {
-    /// Processor time of the sandbox when the program was started.
+    /// CPU time of the sandbox when the program was started.
     before: Duration,
     limit: Duration,
 }
@@ -24,7 +24,8 @@ impl HostCpuClock {
     /// program waits for a processor, so programs would exceed the limit without having used the time. The host then
     /// enforces the limit instead, and the limit that the guest gets is raised.
     ///
-    /// The host counts all programs in a sandbox together, as the guest does, and the work of the user-space kernel.
+    /// The host's measurement covers all programs in the sandbox, as the guest's does, and also the user-space kernel
+    /// itself.
     pub(super) async fn start(sandbox: &Sandbox, limits: &mut ExecLimits) -> Self {
         if sandbox.level() != IsolationLevel::Kernel {
             return Self(None);
@@ -34,7 +35,7 @@ impl HostCpuClock {
         Self(Some(Started { before: usage.cpu, limit }))
     }
 
-    /// Returns the processor time used so far, or `None` if the guest measures it.
+    /// Returns the CPU time used so far, or `None` if the guest measures it.
     pub(super) async fn elapsed(self, sandbox: &Sandbox) -> Option<Duration> {
         let started = self.0?;
         Some(sandbox.usage().await?.cpu.saturating_sub(started.before))

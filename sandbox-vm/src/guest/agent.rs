@@ -103,7 +103,7 @@ impl Agent {
         name: impl Into<String>,
         build: impl Fn(&Host) -> Result<(CompiledGraph<S, C>, C), BuildError> + Send + Sync + 'static,
     ) -> Self {
-        self.graphs.insert(name.into(), Arc::new(GraphFactory::new(build)));
+        self.graphs.insert(name.into(), Arc::new(GraphFactory { build }));
         self
     }
 

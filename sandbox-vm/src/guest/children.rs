@@ -131,9 +131,7 @@ impl Children {
             group,
         })
     }
-}
 
-impl Children {
     /// Records the process group of a program that was just started, if the agent keeps a list of leftovers.
     fn record_leftover(&self, leader: u32) -> Option<(Arc<LeftoverList>, Leftover)> {
         let (list, leftover) = (self.leftovers.clone()?, Leftover::process_group(leader));

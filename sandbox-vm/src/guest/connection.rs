@@ -83,7 +83,7 @@ impl Connection {
         let _ = self.shared.outbox.send(frame::encode(kind, id, payload)).await;
     }
 
-    /// Opens the run that is started by the host's request `run`. Requests that run no graph do not need it.
+    /// Opens the run that is started by the host's request `run`. Needed only for requests that run a graph.
     pub(super) fn open_run(&self, run: u64) {
         let open = OpenRun {
             pending: BTreeMap::new(),
@@ -94,8 +94,8 @@ impl Connection {
         lock(&self.shared.runs).insert(run, open);
     }
 
-    /// Makes a host call for the run that was started by the host's request `run`. Fails if the run is closed before the
-    /// reply arrives.
+    /// Makes a host call for the run that was started by the host's request `run`. Fails if the run is closed before
+    /// the reply arrives.
     pub(super) async fn call<T: DeserializeOwned>(
         &self,
         run: u64,

@@ -36,8 +36,8 @@ use crate::{
 /// Interval at which a program's resource usage is sampled.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Maximum time to wait for remaining output after a program has ended. The program's own output is in the pipe by then,
-/// but another process may keep the pipe open. The time in which output is sent to the host does not count.
+/// Maximum time to wait for remaining output after a program has ended. The program's own output is in the pipe by
+/// then, but another process may keep the pipe open. The time in which output is sent to the host does not count.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Maximum time that the kernel may take to end a killed program.
@@ -79,7 +79,8 @@ pub(super) async fn run(
     let exhausted_before = exhausted_storage(workspace);
     let kernel_memory =
         |processes| meters.kernel.map_or(0, |it| it.sample(processes, exec.limits.memory));
-    // Processes of an earlier program may not have released their kernel memory yet. It decreases until they have.
+    // Processes of an earlier program may still hold kernel memory. It is subtracted from each sample, and the amount
+    // decreases as the processes release it.
     let mut released_memory =
         if children.is_idle() { kernel_memory(ProcessSet::AllExceptAgent) } else { 0 };
     let mut child =
@@ -96,7 +97,7 @@ pub(super) async fn run(
     let (end, ended) = watch::channel(false);
     let (mut stdin, input) = (child.stdin, input);
     let feeder = tokio::spawn(async move {
-        // An error is expected here if the program exits or closes its input before it has read all of it.
+        // An error is expected here if the program exits or closes its input before it has read all input.
         let _ = stdin.write_all(&input).await;
     });
     forwarders.spawn(forward_output(
@@ -196,9 +197,9 @@ fn start_fault(exec: &Exec, error: &std::io::Error) -> Fault {
     Fault::new(code, format!("cannot start `{}`: {error}", exec.program))
 }
 
-/// Returns the processor time that all processors together could have provided since `started`. This caps the measured
-/// value: a guest's own kernel may also count time spent waiting for a processor, so several processes can appear to have
-/// used more.
+/// Returns the CPU time that all processors together could have provided since `started`. This caps the measured value:
+/// a guest's own kernel may also count time spent waiting for a processor, so several processes can appear to have used
+/// more.
 fn max_possible_cpu(started: Instant) -> Duration {
     let processors = std::thread::available_parallelism()
         .map_or(u32::MAX, |it| u32::try_from(it.get()).unwrap_or(u32::MAX));
@@ -242,7 +243,8 @@ struct OutputBudget {
     full: Notify,
 }
 
-/// Returns a function that sets `found` once `text` occurs in the pieces that it is called with, one after the other.
+/// Returns a function that searches for `text` in an output that it receives piece by piece, and sets `found` once the
+/// text occurs.
 fn watch_for(text: &'static [u8], found: Arc<AtomicBool>) -> impl FnMut(&[u8]) {
     let mut recent = Vec::new();
     move |piece| {
@@ -291,7 +293,8 @@ async fn forward_output(
     }
 }
 
-/// Waits until the program has ended, sets the deadline unless it is set, and returns when the deadline has passed.
+/// Waits until the program has ended, sets the deadline unless it is already set, and returns when the deadline has
+/// passed.
 async fn drain_deadline(
     ended: &mut watch::Receiver<bool>,
     deadline: &mut Option<tokio::time::Instant>,

@@ -104,8 +104,8 @@ impl Host {
             checkpoint: cx.checkpoint(),
         };
         cx.task(kind, &key, async {
-            // The journal of the host finds the call by its task. If the guest dies now, its replacement must run the same
-            // task, so the checkpoint that the task belongs to must be stored.
+            // The host's journal identifies the call by its task. If the guest dies now, its replacement must run the
+            // same task again, which requires that the task's checkpoint is stored.
             cx.flush_checkpoints().await?;
             let answer: Result<Value, Fault> =
                 self.connection.call(self.run, HostCall::External(Box::new(call))).await;

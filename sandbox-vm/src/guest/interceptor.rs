@@ -1,4 +1,4 @@
-//! The guest's effect interceptor, which forwards to the interceptor of the host's run.
+//! The guest's effect interceptor, which forwards external calls to the interceptor of the host's run.
 
 use async_trait::async_trait;
 use graph_core::{EffectCall, EffectDecision, NodeError, remote::RemoteInterceptor};

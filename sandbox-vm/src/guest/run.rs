@@ -29,13 +29,7 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Builds a new graph for each run.
 pub(super) struct GraphFactory<B> {
-    build: B,
-}
-
-impl<B> GraphFactory<B> {
-    pub(super) fn new(build: B) -> Self {
-        Self { build }
-    }
+    pub(super) build: B,
 }
 
 #[async_trait]
@@ -92,7 +86,8 @@ where
                     let last = run.last_heartbeat();
                     if last > reported {
                         reported = last;
-                        // A host call waits for this loop to acknowledge its flush request, so it needs its own task.
+                        // Use a separate task, because a host call waits for this loop to acknowledge its flush
+                        // request.
                         let host = host.clone();
                         reports.spawn(async move { host.heartbeat().await });
                     }

@@ -9,7 +9,7 @@ use graph_core::checkpoint::{
 };
 
 use super::connection::Connection;
-use crate::protocol::message::{Fault, FaultCode, GetReply, HostCall};
+use crate::protocol::message::{Fault, FaultCode, HostCall};
 
 /// Forwards checkpoint operations to the host. Refuses operations that could affect threads other than the run's own.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Checkpointer for HostSaver {
     }
 
     async fn get(&self, at: &Lookup) -> Result<Option<Checkpoint>, CheckpointError> {
-        self.call::<GetReply>(HostCall::Get(at.clone())).await
+        self.call(HostCall::Get(at.clone())).await
     }
 
     async fn list(&self, query: &HistoryQuery) -> Result<Vec<Checkpoint>, CheckpointError> {

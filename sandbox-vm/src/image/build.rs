@@ -14,7 +14,7 @@ use super::{
     modules::{DRIVERS, Module, read_in_load_order},
 };
 
-/// A meta package that depends on the current kernel for cloud machines, which has few drivers, virtio among them.
+/// A meta package that depends on the current kernel for cloud machines. That kernel has few drivers, including virtio.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
 /// Packages that CPython and its standard library need. The package of the interpreter itself is not listed, because
 /// its name contains the version of Python.
@@ -176,13 +176,13 @@ fn unpack(packages: &[Package], downloads: &Path, tree: PathBuf) -> Result<PathB
     Ok(tree)
 }
 
-/// The directories of every guest, and the modules that its agent loads.
+/// Creates the base image: the directories of every guest, and the modules that its agent loads.
 fn base_image(kernel_tree: &Path) -> Result<Archive, BuildError> {
     let mut archive = Archive::default();
     for dir in ["dev", "proc", "sys", "tmp", "workspace", "modules"] {
         archive.directory(dir);
     }
-    // The kernel opens it for the first process before anything is mounted.
+    // The kernel opens the console for the first process before anything is mounted.
     archive.character_device("dev/console", 5, 1);
     let modules = read_in_load_order(&DRIVERS, &|name| read_module(kernel_tree, name))?;
     // The agent loads the modules in the order of their file names.
@@ -192,7 +192,7 @@ fn base_image(kernel_tree: &Path) -> Result<Archive, BuildError> {
     Ok(archive)
 }
 
-/// Reads a kernel module. Names of modules contain underscores, where the names of their files can contain hyphens.
+/// Reads a kernel module. Where a module's name has underscores, its file name may have hyphens.
 fn read_module(kernel_tree: &Path, name: &str) -> Result<Vec<u8>, BuildError> {
     let path = find_file(kernel_tree, &format!("{}.ko", name.replace('_', "-")))
         .or_else(|_| find_file(kernel_tree, &format!("{name}.ko")))?;

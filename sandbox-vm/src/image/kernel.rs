@@ -66,7 +66,7 @@ fn read_u32(image: &[u8], at: usize) -> Result<usize, KernelError> {
 mod tests {
     use super::*;
 
-    /// An image with `payload` as its compressed part and `size` as its stated decompressed size.
+    /// Returns an image with `payload` as its compressed part and `size` as its stated decompressed size.
     fn image(payload: &[u8], size: u32) -> Vec<u8> {
         let mut image = vec![0; 0x400];
         image[0x1f1] = 1;

@@ -19,7 +19,7 @@ pub(crate) fn decompress(compressed: &[u8], size: usize) -> Result<Vec<u8>, &'st
     Ok(out)
 }
 
-/// A block is a sequence of literals and copies of earlier output.
+/// Decompresses a block, which is a sequence of literals and copies of earlier output.
 fn decompress_block(block: &[u8], out: &mut Vec<u8>, limit: usize) -> Result<(), &'static str> {
     let start = out.len();
     let mut input = Input { rest: block };

@@ -41,7 +41,7 @@ fn add_after_dependencies<E>(
     Ok(())
 }
 
-/// Returns the names in the entry `depends=` of a module, whose entries end with a zero byte.
+/// Returns the names in the entry `depends=` of a module. Each entry of a module ends with a zero byte.
 fn dependencies(module: &[u8]) -> Vec<String> {
     let mut entries = module.split(|&byte| byte == 0);
     let names = entries.find_map(|it| it.strip_prefix(b"depends=")).unwrap_or_default();

@@ -1,15 +1,15 @@
-//! Adds up the processor time of processes, including those that have ended.
+//! Adds up the CPU time of processes, including those that have ended.
 
 use std::{collections::HashMap, iter, mem, time::Duration};
 
 /// Process id and start time. Ids are reused.
 type ProcessKey = (i32, u64);
 
-/// Processor time of all processes that samples have shown so far, and of the children that these have waited for.
+/// CPU time of all processes that samples have shown so far, and of the children that these have waited for.
 ///
-/// The kernel adds the time of a process that has ended to its parent, but only if the parent waits for it. The time of a
-/// process whose parent ignores `SIGCHLD` is lost, together with the time of the children that it has waited for. Without
-/// this ledger, a program could use any amount of processor time in short-lived processes.
+/// The kernel adds the time of a process that has ended to its parent, but only if the parent waits for it. The time of
+/// a process whose parent ignores `SIGCHLD` is lost, together with the time of the children that it has waited for.
+/// Without this ledger, a program could use any amount of CPU time in short-lived processes.
 #[derive(Debug, Default)]
 pub(crate) struct CpuLedger {
     /// The processes in the last sample.
@@ -18,14 +18,14 @@ pub(crate) struct CpuLedger {
     ended: Duration,
 }
 
-/// Processor time of a process.
+/// CPU time of a process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProcessTime {
     /// Id of the parent.
     pub(super) parent: i32,
-    /// Time without that of children.
+    /// Time of the process itself, without its children.
     pub(super) own: Duration,
-    /// Time of the children that the process has waited for, including the children that those have waited for.
+    /// Time of the children that the process has reaped, including the time of the children that these have reaped.
     pub(super) children: Duration,
 }
 
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_ended_processes_is_kept() {
+    fn total_includes_ended_processes() {
         let totals = totals([
             &[((1, 0), 0, 10, 0), ((2, 5), 1, 30, 0)],
             &[((1, 0), 0, 20, 0), ((2, 5), 1, 40, 0)],
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_children_that_no_sample_shows_is_kept() {
+    fn total_includes_children_that_no_sample_shows() {
         // Process 2 waits for its children, and process 1 does not wait for process 2.
         let totals = totals([
             &[((1, 0), 0, 0, 0), ((2, 5), 1, 10, 50)],

@@ -1,8 +1,8 @@
-//! Estimates the kernel memory that programs hold and that no kernel counts.
+//! Estimates the kernel memory that programs hold and that the kernel does not count itself.
 //!
-//! The kernel counts most of this memory for control groups, except file locks. Without a control group it counts none,
-//! so this module counts the objects that programs can create in large numbers, and assumes the largest possible size of
-//! each object. The seccomp filter and the resource limits of such a guest bound all other objects.
+//! With a control group, the kernel counts all of this memory except file locks. Without one, it counts none, so this
+//! module counts the objects that programs can create in large numbers, and assumes the largest possible size of each
+//! object. The seccomp filter and the resource limits of such a guest bound all other objects.
 
 mod proc_files;
 
@@ -24,11 +24,11 @@ const SOCKETS_LIST: &str = "/proc/self/net/unix";
 /// Default size of the send buffer of a Unix socket (`net.core.wmem_default`), if it cannot be read.
 const SEND_BUFFER: u64 = 208 << 10;
 
-/// Number of Unix sockets that the agent itself has open, at most.
+/// Maximum number of Unix sockets that the agent itself has open.
 const AGENT_SOCKETS: u64 = 8;
 
-/// Memory that a file lock counts for. The kernel needs about 256 bytes, but it lists many locks so slowly that counting
-/// must stop early. No ordinary program holds thousands of locks.
+/// Number of bytes that each file lock counts as. The kernel needs only about 256 bytes for a lock, but lists locks so
+/// slowly that counting must stop after a few thousand. No ordinary program holds that many.
 const LOCK_BYTES: u64 = 16 << 10;
 
 /// Maximum memory of a memory mapping, with the objects that describe its pages and its name.
@@ -41,7 +41,8 @@ const ANCESTOR_BYTES: u64 = 64;
 /// Number of mappings of a process for which no links to ancestors are counted. Ordinary programs have fewer mappings.
 const ORDINARY_MAPPINGS: u64 = 512;
 
-/// Mappings and open files of `/proc` are counted only once per this number of samples, because counting them is slow.
+/// Number of samples per count of the mappings and the open files of `/proc`. They are not counted in every sample,
+/// because counting them is slow.
 const COUNTING_INTERVAL: u64 = 4;
 
 /// Estimates the kernel memory of a guest's programs.
@@ -51,11 +52,11 @@ pub(crate) struct KernelMeter {
     locks: Option<File>,
     /// Whether locks are the only objects that are counted here, because a control group counts the others.
     locks_only: bool,
-    /// Maximum number of bytes that the kernel queues for one Unix socket: the size of its send buffer, and as much again
-    /// for the last message. The filter for guests without a control group refuses to change the size.
+    /// Maximum number of bytes that the kernel queues for one Unix socket: the size of its send buffer, and as much
+    /// again for the last message. The filter for guests without a control group refuses to change the size.
     socket_bytes: u64,
     samples: AtomicU64,
-    /// Memory of the objects that are not counted in each sample, when they were last counted.
+    /// Memory of the objects that are not counted in every sample, as of their last count.
     counted_rarely: AtomicU64,
 }
 
@@ -79,8 +80,8 @@ impl KernelMeter {
     }
 
     /// Returns an upper estimate in bytes of the kernel memory that the processes hold now: their page tables, memory
-    /// mappings, sockets, file locks and open files of `/proc`, and the files in the workspace. Stops counting a kind of
-    /// object that alone exceeds the limit.
+    /// mappings, sockets, file locks and open files of `/proc`, and the files in the workspace. Stops counting a kind
+    /// of object that alone exceeds the limit.
     pub(crate) fn sample(&self, set: ProcessSet, limit: Option<u64>) -> u64 {
         let limit = limit.unwrap_or(u64::MAX);
         let n_locks = self.locks.as_ref().map_or(0, |it| count_locks(it, limit / LOCK_BYTES));
@@ -112,7 +113,7 @@ fn default_send_buffer() -> Option<u64> {
     (bytes > 0).then_some(bytes)
 }
 
-/// Returns the size in bytes of the files in the workspace, which are in memory.
+/// Returns the size in bytes of the files in the workspace, which is an in-memory file system.
 fn workspace_bytes() -> u64 {
     rustix::fs::statvfs(WORKSPACE)
         .map_or(0, |it| it.f_blocks.saturating_sub(it.f_bfree).saturating_mul(it.f_frsize))
@@ -123,7 +124,8 @@ fn page_tables(pid: i32) -> Option<u64> {
     sum_kilobytes(&read_status(&memory_dir(pid)).ok()?, &["VmPTE:"])
 }
 
-/// Returns the kernel memory of the memory mappings of all processes together, or any value above `limit` if it is more.
+/// Returns the kernel memory of the memory mappings of all processes together, or any value above `limit` if it is
+/// more.
 ///
 /// A process that was forked may share pages with all processes from which it descends, and the kernel links each
 /// mapping to all of them. In the worst case, each process is a descendant of all earlier ones.
@@ -139,7 +141,8 @@ fn mappings_memory(pids: &[i32], limit: u64) -> u64 {
     sum
 }
 
-/// Returns the kernel memory of `count` mappings of one of `processes` processes.
+/// Returns the kernel memory of a process's `count` mappings. `processes` is the number of all processes, any of which
+/// may be ancestors of this one.
 fn mappings_bytes(count: u64, processes: u64) -> u64 {
     let links = count.saturating_sub(ORDINARY_MAPPINGS).saturating_mul(processes);
     count.saturating_mul(MAPPING_BYTES).saturating_add(links.saturating_mul(ANCESTOR_BYTES))

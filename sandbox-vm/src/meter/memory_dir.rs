@@ -8,7 +8,8 @@ use std::{
 /// Returns the directory of `/proc` whose files show the memory of a process.
 ///
 /// If the main thread of a process has ended while other threads still run, the directory of the process shows no
-/// memory, and this is the directory of one of the other threads. Otherwise, a program could hide its memory that way.
+/// memory. This function then returns the directory of another thread, so that a program cannot hide its memory by
+/// ending its main thread.
 pub(super) fn memory_dir(pid: i32) -> PathBuf {
     memory_dir_of(PathBuf::from(format!("/proc/{pid}")))
 }

@@ -8,8 +8,8 @@ use std::{
 /// Name of the counter in `/proc/vmstat`.
 const COUNTER: &str = "oom_kill ";
 
-/// The kernel's count of the processes that it has killed because no memory was left. The kernel increments it before it
-/// kills a process, so the count is up to date when the process has ended.
+/// The kernel's count of the processes that it has killed because no memory was left. The kernel increments it before
+/// it kills a process, so the count is up to date when the process has ended.
 ///
 /// The count includes all processes of the kernel, so it is meaningful only in a VM, whose kernel runs a single guest.
 #[derive(Debug)]

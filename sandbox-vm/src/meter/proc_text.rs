@@ -2,8 +2,8 @@
 
 use std::{fmt::Display, fs, io, path::Path, str::FromStr};
 
-/// Reads a file of `/proc`. A program chooses its own name, which need not be valid UTF-8. Such a name must not make the
-/// file unreadable, because a process that cannot be read would not be measured.
+/// Reads a file of `/proc`. A program chooses its own name, which need not be valid UTF-8. Such a name must not make
+/// the file unreadable, because a process that cannot be read would not be measured.
 pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
 }
@@ -15,8 +15,8 @@ pub(crate) fn stat_field<T: FromStr>(pid: impl Display, index: usize) -> Option<
     rest.split_ascii_whitespace().nth(index)?.parse().ok()
 }
 
-/// Reads the file `status` in the directory of a process or thread, from the line with its state. The name in front of
-/// it may contain line breaks in gVisor, and could therefore imitate other lines.
+/// Reads the file `status` in the directory of a process or thread, starting at the line `State`. The preceding line
+/// contains the name, which in gVisor may contain line breaks and imitate other lines.
 pub(super) fn read_status(dir: &Path) -> io::Result<String> {
     Ok(from_state(&read(dir.join("status"))?).to_owned())
 }

@@ -86,49 +86,34 @@ impl Frame {
                 count => filled += count,
             }
         }
-        let parsed = FrameHeader::parse(header)?;
+        let (mut frame, length) = Self::parse_header(header)?;
         // The buffer grows as bytes arrive, so that a header alone cannot cause a large allocation.
-        let mut payload = Vec::new();
-        let got = stream.take(parsed.length as u64).read_to_end(&mut payload).await?;
-        if got < parsed.length {
+        let got = stream.take(length as u64).read_to_end(&mut frame.payload).await?;
+        if got < length {
             return Err(ProtocolError::Truncated.into());
         }
-        Ok(Some(Self { kind: parsed.kind, more: parsed.more, id: parsed.id, payload }))
+        Ok(Some(frame))
     }
 
     /// Removes the first frame from `bytes`. Returns `None` if that frame is incomplete.
     pub fn take(bytes: &mut &[u8]) -> Result<Option<Self>, ProtocolError> {
         let Some((header, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else { return Ok(None) };
-        let parsed = FrameHeader::parse(*header)?;
-        let Some((payload, rest)) = rest.split_at_checked(parsed.length) else {
-            return Ok(None);
-        };
+        let (frame, length) = Self::parse_header(*header)?;
+        let Some((payload, rest)) = rest.split_at_checked(length) else { return Ok(None) };
         *bytes = rest;
-        Ok(Some(Self {
-            kind: parsed.kind,
-            more: parsed.more,
-            id: parsed.id,
-            payload: payload.to_vec(),
-        }))
+        Ok(Some(Self { payload: payload.to_vec(), ..frame }))
     }
-}
 
-struct FrameHeader {
-    length: usize,
-    kind: Kind,
-    more: bool,
-    id: u64,
-}
-
-impl FrameHeader {
-    fn parse(header: [u8; HEADER_LEN]) -> Result<Self, ProtocolError> {
+    /// Returns the frame without its payload, and the length of the payload.
+    fn parse_header(header: [u8; HEADER_LEN]) -> Result<(Self, usize), ProtocolError> {
         let [l0, l1, l2, l3, kind, id @ ..] = header;
         let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
         if length > MAX_FRAME {
             return Err(ProtocolError::FrameTooLong { length: length as u64 });
         }
-        let known = Kind::from_byte(kind & !MORE).ok_or(ProtocolError::UnknownKind(kind))?;
-        Ok(Self { length, kind: known, more: kind & MORE != 0, id: u64::from_le_bytes(id) })
+        let more = kind & MORE != 0;
+        let kind = Kind::from_byte(kind & !MORE).ok_or(ProtocolError::UnknownKind(kind))?;
+        Ok((Self { kind, more, id: u64::from_le_bytes(id), payload: Vec::new() }, length))
     }
 }
 

@@ -5,8 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use graph_core::{
     Durability, EventKind, Interrupt, StopReason, StreamMode,
     checkpoint::{
-        Checkpoint, CheckpointError, CheckpointId, CheckpointWrite as StoredWrite, HistoryQuery,
-        Lookup, TaskId,
+        CheckpointError, CheckpointId, CheckpointWrite as StoredWrite, HistoryQuery, Lookup, TaskId,
     },
     remote::RemoteStart,
 };
@@ -326,9 +325,6 @@ pub struct ExternalCall {
     /// Checkpoint on which the task's step is based.
     pub checkpoint: CheckpointId,
 }
-
-/// Reply to [`HostCall::Get`].
-pub(crate) type GetReply = Option<Checkpoint>;
 
 /// The reason why a request was refused or failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

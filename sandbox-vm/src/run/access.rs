@@ -40,8 +40,8 @@ impl Access {
         self.refuse_unless(thread == self.thread() && self.allows(namespace))
     }
 
-    /// Like [`check`](Self::check), for reading: a run that starts from an earlier checkpoint of a subgraph may read the
-    /// namespace in which that checkpoint is stored.
+    /// Like [`check`](Self::check), for reading: a run that starts from an earlier checkpoint of a subgraph may read
+    /// the namespace in which that checkpoint is stored.
     pub(super) fn check_read(&self, thread: &str, namespace: &str) -> Result<(), Fault> {
         let is_readable = match self {
             Self::Thread(_) => true,

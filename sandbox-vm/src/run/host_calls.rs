@@ -1,6 +1,7 @@
 //! Handles the host calls of a running graph, which store and load checkpoints and make external calls.
 //!
-//! A guest could put any thread and namespace into a call. Each is therefore checked against the [`Access`] of the run.
+//! A guest could name any thread and namespace in a call. Every call is therefore checked against the [`Access`] of the
+//! run.
 
 use std::sync::{Arc, Mutex};
 
@@ -220,16 +221,12 @@ impl CallJournal<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeMap, time::SystemTime};
-
+    use checkpoint_testkit::sample::new_checkpoint;
     use graph_core::{
         Checkpointer, MemorySaver,
-        checkpoint::{
-            CheckpointId, CheckpointKey, FrontierRecord, Header, Lookup, NewCheckpoint, Source,
-            TaskEvent, TaskId, TaskRecord,
-        },
+        checkpoint::{CheckpointId, Lookup, NewCheckpoint, TaskEvent, TaskId, TaskRecord},
     };
-    use serde_json::{Map, Value, json};
+    use serde_json::{Value, json};
 
     use super::{
         CallJournal, CheckpointWrite, ExternalCall, HistoryQuery, MAX_PAGE_LEN, Quota, list_page,
@@ -254,24 +251,7 @@ mod tests {
     }
 
     fn checkpoint(id: CheckpointId) -> NewCheckpoint {
-        NewCheckpoint {
-            key: CheckpointKey { thread: "t".to_owned(), namespace: String::new(), id },
-            expected_head: None,
-            base: None,
-            header: Header {
-                parent: None,
-                origin: id,
-                step: 0,
-                source: Source::Loop,
-                created_at: SystemTime::now(),
-                run: "r".to_owned(),
-                version: 1,
-                parents: BTreeMap::new(),
-                metadata: Map::new(),
-            },
-            frontier: FrontierRecord::default(),
-            changes: Vec::new(),
-        }
+        new_checkpoint("t", id, None, "run", Vec::new())
     }
 
     #[tokio::test]

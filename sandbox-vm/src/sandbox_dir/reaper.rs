@@ -212,7 +212,7 @@ fn remove_leftover(leftover: &Leftover, deadline: Instant, engine_grace: Option<
         Leftover::Container { host, name } if name.starts_with(CONTAINER_PREFIX) => {
             engine_grace.is_some_and(|grace| remove_container(host, name, grace))
         }
-        // This crate never creates groups or containers with other names, so leave this one alone.
+        // The name shows that this crate did not create the group or container, so do not remove it.
         Leftover::Cgroup(_) | Leftover::Container { .. } => {
             tracing::warn!(?leftover, "ignoring a leftover that does not belong to a sandbox");
             true

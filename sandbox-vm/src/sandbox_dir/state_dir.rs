@@ -41,9 +41,8 @@ pub(crate) fn default_state_dir() -> PathBuf {
     }
 }
 
-/// Creates a directory that other users cannot write to, so that they cannot place files in it that this process would
-/// act on. A new directory is not accessible to other users at all. Fails if the directory already exists and other
-/// users can write to it.
+/// Creates a directory that other users cannot write to, because this process acts on the files in it. A new directory
+/// is not accessible to other users at all. Fails if the directory already exists and other users can write to it.
 pub(crate) fn create_private_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     check_private_dir(dir)

@@ -81,31 +81,31 @@ impl SandboxOptions {
     /// Gives each sandbox exactly the name of the spec, without a suffix. Invocations with the same name must not run
     /// concurrently.
     ///
-    /// If a sandbox with the name and the same spec is running, the first guest of an invocation uses it. The caller can
-    /// therefore create the sandbox in advance, for example to handle a failed creation. The sandbox is deleted when the
-    /// invocation ends, like any other. A guest that replaces a dead one always gets a new sandbox.
+    /// If a sandbox with the name and the same spec is running, the first guest of an invocation uses it. The caller
+    /// can therefore create the sandbox in advance, for example to handle a failed creation. The sandbox is deleted
+    /// when the invocation ends, like any other. A guest that replaces a dead one always gets a new sandbox.
     pub fn exact_name(mut self) -> Self {
         self.name = SandboxName::Exact;
         self
     }
 
     /// Keeps the sandbox after a successful invocation, so that the next invocation starts without a new guest. The
-    /// sandbox has exactly the name of the spec: see [`exact_name`](Self::exact_name). Its files are deleted. It is paused
-    /// if the back end supports that, so it takes memory but no processor time.
+    /// sandbox has exactly the name of the spec: see [`exact_name`](Self::exact_name). Its files are deleted. It is
+    /// paused if the back end supports that, so it takes memory but no CPU time.
     ///
     /// The sandbox is deleted when it has been idle for longer than its spec allows, when an invocation fails or is
     /// cancelled, or when the last clone of [`Sandboxes`](crate::Sandboxes) is dropped. Its lifetime restarts with each
     /// invocation.
     ///
-    /// A guest that an invocation has taken over can then influence the later ones, whose results it may falsify. Keep
-    /// sandboxes only if all invocations may trust each other.
+    /// If one invocation compromises the guest, the guest can falsify the results of later invocations. Keep sandboxes
+    /// only if all invocations trust each other.
     pub fn keep_alive(mut self) -> Self {
         self.keeps_sandbox = true;
         self.exact_name()
     }
 
-    /// Sets a filter for the events of the graph. An event for which it returns `false` does not reach the stream of the
-    /// parent's run. By default, all events reach it.
+    /// Sets a filter for the events of the graph. An event for which it returns `false` does not reach the stream of
+    /// the parent's run. By default, all events reach it.
     ///
     /// The filter is called once for each event that a guest sends, in order, including the events of replacement
     /// guests. The guest is not trusted, so the filter should check the content of the events and limit their number.
@@ -157,12 +157,12 @@ impl SandboxOptions {
         self
     }
 
-    /// Makes an interrupt of the graph, or a stop before or after one of its nodes, fail the node. By default, both
+    /// Fails the sandboxed node if the graph is interrupted or stops before or after one of its nodes. By default, both
     /// suspend the run of the parent.
     ///
-    /// Deny them if the graph in the parent's program has none, because a guest that is not trusted could otherwise
-    /// suspend the run. A node that calls [`Context::run_graph`](graph_core::Context::run_graph) can then handle the
-    /// error like any other failure of the graph.
+    /// Use this option if the host's copy of the graph has neither interrupts nor stops, because an untrusted guest
+    /// could otherwise suspend the run. A node that calls [`Context::run_graph`](graph_core::Context::run_graph) can
+    /// then handle the error like any other failure of the graph.
     pub fn deny_interrupts(mut self) -> Self {
         self.interrupts = false;
         self

@@ -135,7 +135,7 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// Markers of MessagePack whose lengths follow in one, two or four bytes.
+/// MessagePack markers. After some of them, a length follows in one, two or four bytes.
 const MARKERS: [u8; 12] = [0x80, 0x8f, 0x90, 0x9f, 0xc4, 0xc6, 0xd9, 0xdb, 0xdc, 0xdd, 0xde, 0xdf];
 
 #[test]

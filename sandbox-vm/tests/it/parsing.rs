@@ -1,35 +1,21 @@
 //! Tests that parsing arbitrary bytes from a guest neither panics nor allocates more memory than estimated.
 
-use graph_core::checkpoint::{
-    CheckpointId, CheckpointKey, CheckpointWrite, TaskEvent, TaskId, TaskRecord,
-};
 use proptest::prelude::*;
-use sandbox_vm::protocol::{
-    Assembler, Frame, Kind, MAX_FRAME, frame, from_guest,
-    message::{HostCall, HostCallRequest},
-    shape,
-};
+use sandbox_vm::protocol::{Assembler, Frame, Kind, MAX_FRAME, frame, from_guest, shape};
 use serde_json::Value;
 
-/// Parses bytes as the host does, until the first error. Returns the number of parsed messages.
-fn read(mut bytes: &[u8]) -> usize {
+/// Parses bytes as the host does, until the first error.
+fn read(mut bytes: &[u8]) {
     let mut assembler = Assembler::default();
-    let mut messages = 0;
     while let Ok(Some(frame)) = Frame::take(&mut bytes) {
         assert!(frame.payload.len() <= MAX_FRAME);
-        match assembler.push(frame) {
-            Ok(Some(message)) => {
-                let _ = from_guest::request_id(&message);
-                if from_guest::parse(message).is_err() {
-                    return messages;
-                }
-                messages += 1;
-            }
-            Ok(None) => {}
-            Err(_) => return messages,
+        let Ok(message) = assembler.push(frame) else { return };
+        let Some(message) = message else { continue };
+        let _ = from_guest::request_id(&message);
+        if from_guest::parse(message).is_err() {
+            return;
         }
     }
-    messages
 }
 
 /// Generates bytes that resemble MessagePack, with many markers and wrong lengths.
@@ -86,20 +72,6 @@ proptest! {
     }
 
     #[test]
-    fn valid_message_with_one_byte_changed_does_not_panic(at in any::<prop::sample::Index>(), to in any::<u8>()) {
-        let (task, id) = (TaskId::from_parts(&[]), CheckpointId::from_bytes([1; 16]));
-        let place = CheckpointKey { thread: "t".to_owned(), namespace: String::new(), id };
-        let result = serde_json::json!([1, 2.5, { "a": null }]);
-        let event = TaskEvent::Effect { key: "k".to_owned(), result };
-        let record = TaskRecord { task, node: "n".to_owned(), event };
-        let request = HostCallRequest { run: 1, call: HostCall::Store(vec![CheckpointWrite::Record(place, vec![record])]) };
-        let mut bytes = frame::encode(Kind::Request, 7, &rmp_serde::to_vec_named(&request).unwrap());
-        let at = at.index(bytes.len());
-        bytes[at] = to;
-        read(&bytes);
-    }
-
-    #[test]
     fn memory_estimate_is_an_upper_bound(payload in nearly_msgpack()) {
         if let Ok(estimate) = shape::check(&payload) {
             let value: Result<Value, _> = rmp_serde::from_slice(&payload);
@@ -108,11 +80,4 @@ proptest! {
             }
         }
     }
-}
-
-#[test]
-fn valid_hello_is_parsed() {
-    let hello = serde_json::json!({ "version": 1, "nonce": 5, "graphs": ["a"] });
-    let bytes = frame::encode(Kind::Hello, 0, &rmp_serde::to_vec_named(&hello).unwrap());
-    assert_eq!(read(&bytes), 1);
 }

@@ -35,7 +35,7 @@ const FREEZE_INTERVAL: Duration = Duration::from_millis(1);
 /// How long the kernel may take to stop the processes of a guest that is paused.
 const FREEZE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Measurements of a guest's processes, one by one.
+/// Resource usage of a guest, measured process by process.
 #[derive(Debug, Default)]
 struct Sampled {
     cpu: CpuLedger,
@@ -212,8 +212,8 @@ impl Handle for JailHandle {
 }
 
 impl JailHandle {
-    /// Measures the guest's processes one by one, for guests whose control group does not count everything, or that have
-    /// none.
+    /// Measures the guest's processes one by one, for guests without a control group or with one that does not count
+    /// everything.
     async fn sample_usage(&self) -> Option<Usage> {
         let outer = self.outer.lock().await.as_ref()?.id()?;
         let outer = Pid::from_raw(i32::try_from(outer).ok()?)?;

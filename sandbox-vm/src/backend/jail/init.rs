@@ -41,7 +41,8 @@ pub(in crate::backend) fn enter_root(plan: &JailPlan) -> Result<StdStream, Stage
 }
 
 /// Restricts this process, whose root directory is already built, and serves requests on the channel until the host
-/// ends the session. `locks` is the kernel's list of the guest's file locks, if the kernel does not count them elsewhere.
+/// ends the session. `locks` is the kernel's list of the guest's file locks, if the kernel does not count them
+/// elsewhere.
 pub(in crate::backend) fn serve(
     bounds: &GuestLimits,
     channel: StdStream,
@@ -53,7 +54,8 @@ pub(in crate::backend) fn serve(
         MemoryEnforcement::Agent => KernelMeter::without_cgroup(locks),
     });
     let runtime = agent_runtime().map_err(StageError::new("start its runtime"))?;
-    // The runtime exists by now, because the filter may refuse to create the epoll instance that it needs.
+    // Apply the filter only after the runtime is created, because the filter may refuse the creation of the runtime's
+    // epoll instance.
     confine::confine(bounds, CapabilitySet::empty())?;
     let stream = || {
         channel.set_nonblocking(true)?;

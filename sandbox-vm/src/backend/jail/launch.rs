@@ -147,8 +147,7 @@ fn spawn(
             command
         }
     };
-    GuestArgs::JailOuter(plan).apply(&mut command)?;
-    command.current_dir("/");
+    command.args(GuestArgs::JailOuter(plan).to_args()?).current_dir("/");
     command.stdin(std::os::fd::OwnedFd::from(channel));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     Command::from(command).kill_on_drop(true).spawn()

@@ -63,8 +63,9 @@ pub(crate) fn outer(plan: &OuterPlan) -> Result<(), StageError> {
     }
 }
 
-/// Becomes the user `nobody` if this process runs as root, so that it has no privileges when it starts to set up the
-/// guest. It keeps only the group that may use the guest's device. Any other user keeps its identity.
+/// Switches to the user `nobody` if this process runs as root, so that the process has no privileges when it starts to
+/// set up the guest. Keeps only the group that may use the guest's device. Does nothing if this process runs as another
+/// user.
 fn become_nobody(device_group: Option<Gid>) -> io::Result<()> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
@@ -105,7 +106,7 @@ fn enter_namespaces() -> Result<(), StageError> {
 /// Starts the guest. The first process started after `unshare` becomes process 1 of the new process namespace.
 fn start(next: &GuestArgs, device: Option<fs::File>) -> io::Result<std::process::Child> {
     let mut command = Command::new("/proc/self/exe");
-    next.apply(&mut command)?;
+    command.args(next.to_args()?);
     let stdout = device.map_or_else(Stdio::null, Stdio::from);
     command.env_clear().stdin(Stdio::inherit()).stdout(stdout).stderr(Stdio::inherit());
     // Open `/dev/null` before the guest starts. The guest's `pivot_root` also moves this process to the new root,

@@ -62,8 +62,8 @@ pub(super) fn build(plan: &JailPlan) -> Result<(), StageError> {
 
 /// Collects the entries of a jail's root directory, except for the shared directories.
 fn collect_entries(plan: &JailPlan) -> io::Result<Vec<RootEntry>> {
-    // If the user `nobody` cannot reach the agent's file, the guest does without the file, because the agent is already
-    // running.
+    // If the user `nobody` cannot reach the agent's file, leave the file out of the guest's root, because the agent is
+    // already running.
     let mut entries: Vec<_> = agent_entry().into_iter().collect();
     for device in DEVICES {
         // Mapping `/dev/zero` would create shared memory, which the agent cannot measure.

@@ -49,7 +49,7 @@ async fn process_that_the_stage_did_not_start_is_rejected() {
     assert!(bystander.0.try_wait().unwrap().is_none(), "the unrelated process was killed");
 }
 
-/// Without the controller `cpuacct`, a control group of version 1 does not count processor time. If the time were reported
+/// Without the controller `cpuacct`, a control group of version 1 does not count CPU time. If the time were reported
 /// as zero, it would not be limited.
 #[tokio::test]
 async fn processor_time_is_sampled_if_the_control_group_does_not_count_it() {

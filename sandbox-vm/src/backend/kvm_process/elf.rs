@@ -164,8 +164,7 @@ fn parse(file: &[u8], pie_base: u64) -> Result<Program, LoadError> {
             LOAD => {}
             _ => continue,
         }
-        let segment = parse_segment(&|offset, len| number(at.saturating_add(offset), len), base)
-            .and_then(|it| it.ok_or(invalid("a segment has an invalid address range")))?;
+        let segment = parse_segment(&|offset, len| number(at.saturating_add(offset), len), base)?;
         if segment.file.contains(&first) {
             headers = segment.memory.start + (first - segment.file.start);
         }
@@ -177,8 +176,7 @@ fn parse(file: &[u8], pie_base: u64) -> Result<Program, LoadError> {
 
 type ReadNumber<'a> = &'a dyn Fn(u64, usize) -> Result<u64, LoadError>;
 
-/// Parses a segment. Returns `None` if its addresses or sizes are invalid.
-fn parse_segment(number: ReadNumber<'_>, base: u64) -> Result<Option<Segment>, LoadError> {
+fn parse_segment(number: ReadNumber<'_>, base: u64) -> Result<Segment, LoadError> {
     let access = match number(4, 4)? & 0b111 {
         0 => Access::None,
         0b001 | 0b101 => Access::Execute,
@@ -194,7 +192,7 @@ fn parse_segment(number: ReadNumber<'_>, base: u64) -> Result<Option<Segment>, L
         let file = offset..offset.checked_add(in_file)?;
         (in_file <= in_memory).then_some(Segment { memory, file, access })
     };
-    Ok(build())
+    build().ok_or(LoadError::Program("a segment has an invalid address range"))
 }
 
 /// Maps a segment as writable, fills it, and then sets the access rights of its pages.

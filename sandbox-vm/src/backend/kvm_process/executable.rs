@@ -2,9 +2,9 @@
 //! shared libraries.
 //!
 //! The monitor runs the same program as its guest. The host's dynamic loader has therefore already found every library
-//! that the guest will need, and this module only asks it for the result. It parses no library and no loader
-//! configuration. The files are opened before the monitor enters its jail, and no other host file is opened for the
-//! guest.
+//! that the guest will need, and this module only reads the loader's list of libraries. It parses neither libraries nor
+//! the loader's configuration. The files are opened before the monitor enters its jail, and no other host file is
+//! opened for the guest.
 #![expect(
     unsafe_code,
     reason = "the list of loaded libraries is available only through a C callback"
@@ -56,8 +56,8 @@ impl Executable {
         })
     }
 
-    /// Returns the environment in which the program has to be started. It is empty, except that it tells a dynamic
-    /// loader where the libraries are.
+    /// Returns the environment in which the program has to be started. It contains only the library path for a dynamic
+    /// loader, if the program has one.
     pub(super) fn environment(&self) -> Vec<String> {
         let needs_libraries = self.interpreter.is_some();
         needs_libraries.then(|| format!("LD_LIBRARY_PATH={LIBRARY_DIR}")).into_iter().collect()
@@ -74,8 +74,7 @@ fn open(path: &Path) -> Result<File, LoadError> {
     File::open(path).map_err(|error| LoadError::Library { path: path.to_owned(), error })
 }
 
-/// Returns the paths of all shared libraries of this process, under the names by which the dynamic loader looked them
-/// up.
+/// Returns the paths of all shared libraries of this process, as the dynamic loader reports them.
 fn loaded_libraries() -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = Vec::new();
     // SAFETY: `add_path` has the required signature, and `paths` outlives the call, during which only `add_path`

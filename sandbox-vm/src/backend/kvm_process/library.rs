@@ -13,7 +13,7 @@ pub(super) struct Library {
     pub(super) path: Vec<u8>,
     pub(super) file: File,
     pub(super) len: u64,
-    /// Unique number, by which a dynamic loader recognizes a library that it has already loaded.
+    /// Unique number, by which a dynamic loader recognises a library that it has already loaded.
     pub(super) node: u64,
 }
 

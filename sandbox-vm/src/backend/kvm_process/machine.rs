@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "KVM takes memory by its address")]
 
 use std::{
-    fmt, io,
+    io,
     os::fd::{FromRawFd, IntoRawFd, OwnedFd},
     rc::Rc,
 };
@@ -254,22 +254,15 @@ fn is_interrupted(error: &kvm_ioctls::Error) -> bool {
 }
 
 /// The error returned when the machine cannot be created or cannot continue.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what}: {error}")]
 pub(super) struct MachineError {
     what: &'static str,
-    source: io::Error,
+    error: io::Error,
 }
-
-impl fmt::Display for MachineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {}: {}", self.what, self.source)
-    }
-}
-
-impl std::error::Error for MachineError {}
 
 fn failed_to<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> MachineError {
-    move |source| MachineError { what, source: source.into() }
+    move |error| MachineError { what, error: error.into() }
 }
 
 #[cfg(test)]

@@ -115,20 +115,11 @@ impl AddressSpace {
 
     /// Maps new, zeroed pages. They replace any pages that are already mapped in the range.
     pub(super) fn map(&mut self, range: &Range<u64>, access: Access) -> Result<(), Errno> {
-        check_range(range)?;
-        self.unmap(range)?;
-        self.taken.insert(range.clone()).ok_or(Errno::NOMEM)?;
-        match self.protect(range, access) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                self.unmap(range)?;
-                Err(error)
-            }
-        }
+        self.replace(range, |space| space.protect(range, access))
     }
 
-    /// Maps pages of a file privately. Writes do not reach the file. The pages replace any pages that are already mapped
-    /// in the range. The range must not extend beyond the last page of the file.
+    /// Maps pages of a file privately. Writes do not reach the file. The pages replace any pages that are already
+    /// mapped in the range. The range must not extend beyond the last page of the file.
     pub(super) fn map_file(
         &mut self,
         range: &Range<u64>,
@@ -136,16 +127,19 @@ impl AddressSpace {
         offset: u64,
         access: Access,
     ) -> Result<(), Errno> {
+        self.replace(range, |space| space.map_file_frames(range, file, offset, access))
+    }
+
+    /// Unmaps the range and calls `map` to map new pages in it. If `map` fails, the whole range stays unmapped.
+    fn replace(
+        &mut self,
+        range: &Range<u64>,
+        map: impl FnOnce(&mut Self) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
         check_range(range)?;
         self.unmap(range)?;
         self.taken.insert(range.clone()).ok_or(Errno::NOMEM)?;
-        match self.map_file_frames(range, file, offset, access) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                self.unmap(range)?;
-                Err(error)
-            }
-        }
+        map(self).or_else(|error| self.unmap(range).and(Err(error)))
     }
 
     fn map_file_frames(

@@ -1,8 +1,8 @@
 //! The initrd of a guest. It consists of the guest's image, followed by an archive that adds the agent as the first
 //! program.
 //!
-//! The archive can also contain the dynamic loader and the libraries of a dynamically linked agent, such as the output of
-//! a plain `cargo build`. They have a separate directory, because the image may contain other versions of them.
+//! The archive can also contain the dynamic loader and the libraries of a dynamically linked agent, such as the output
+//! of a plain `cargo build`. They have a separate directory, because the image may contain other versions of them.
 
 use std::{fs, path::Path};
 

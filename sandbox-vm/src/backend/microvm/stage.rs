@@ -38,8 +38,8 @@ const STAGING_DIR: &str = "/tmp";
 /// Maximum number of file descriptors that QEMU may have open.
 const MAX_FDS: u64 = 256;
 
-/// Stores bytes in a sealed memory file. QEMU can read such a file although it cannot open host files, and no process
-/// can change it.
+/// Stores bytes in a sealed memory file. QEMU can read such a file although QEMU cannot open host files. No process can
+/// change the file.
 pub(super) fn sealed_memfd(name: &str, parts: &[&[u8]]) -> io::Result<OwnedFd> {
     use std::io::Write;
     let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;

@@ -14,8 +14,8 @@ use crate::{
 /// Memory of an open file whose lines have the usual length.
 const BUFFER_BYTES: u64 = 8 << 10;
 
-/// Memory in the buffer for each directory of a path. A name has up to 255 bytes, each of which may take four bytes, and
-/// the size of a buffer is a power of two.
+/// Memory in the buffer for each directory of a path. A name has up to 255 bytes, the kernel may escape each of them as
+/// four bytes, and the size of a buffer is a power of two.
 const DIRECTORY_BYTES: u64 = 2 * 4 * 256;
 
 /// Memory in the buffer for each lock in a list. The size of a buffer is a power of two.
@@ -39,7 +39,8 @@ fn workspace_files() -> u64 {
     rustix::fs::statvfs(WORKSPACE).map_or(0, |it| it.f_files.saturating_sub(it.f_ffree))
 }
 
-/// Returns the number of files that a process has open on the device `proc`, or of all its open files if it hides them.
+/// Returns the number of files that a process has open on the device `proc`. If the process hides its open files, all
+/// of them count.
 fn open_proc_files(pid: i32, proc: u64) -> u64 {
     let dir = format!("/proc/{pid}/fd");
     let open = match fs::read_dir(&dir) {
@@ -52,7 +53,8 @@ fn open_proc_files(pid: i32, proc: u64) -> u64 {
     open.flatten().filter(is_proc_file).count() as u64
 }
 
-/// Returns the number of open files of a process, or the size of its table if the kernel does not report the number.
+/// Returns the number of open files of a process, or the size of its descriptor table if the kernel does not report the
+/// number.
 fn open_files(pid: i32) -> u64 {
     // Kernels before 6.2 report the size zero.
     let count = fs::metadata(format!("/proc/{pid}/fd")).map_or(0, |it| it.len());

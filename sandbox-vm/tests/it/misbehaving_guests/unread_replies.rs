@@ -1,19 +1,15 @@
 //! Tests that replies to guests which do not read them do not accumulate on the host.
 
-use std::{
-    collections::BTreeMap,
-    sync::atomic::AtomicUsize,
-    time::{Duration, SystemTime},
-};
+use std::{sync::atomic::AtomicUsize, time::Duration};
 
+use checkpoint_testkit::sample::next_checkpoint;
 use graph_core::{
     Checkpointer, MemorySaver,
     checkpoint::{
-        Checkpoint, CheckpointError, CheckpointKey, CheckpointWrite, FrontierRecord, Header,
-        HistoryQuery, Keep, Lease, Lookup, NewCheckpoint, PruneStats, Source,
+        Checkpoint, CheckpointError, CheckpointWrite, HistoryQuery, Keep, Lease, Lookup,
+        NewCheckpoint, PruneStats,
     },
 };
-use serde_json::Map;
 
 use super::*;
 
@@ -154,24 +150,7 @@ fn host_request(run: u64, nth: u64, call: HostCall) -> Vec<u8> {
 
 /// Returns a checkpoint with a size of about `bytes` bytes.
 fn checkpoint_of(bytes: usize) -> NewCheckpoint {
-    let id = CheckpointId::next();
-    let text = Value::from("x".repeat(bytes));
-    NewCheckpoint {
-        key: CheckpointKey { thread: "t".to_owned(), namespace: String::new(), id },
-        expected_head: None,
-        base: None,
-        header: Header {
-            parent: None,
-            origin: id,
-            step: 0,
-            source: Source::Loop,
-            created_at: SystemTime::now(),
-            run: "r".to_owned(),
-            version: 1,
-            parents: BTreeMap::new(),
-            metadata: Map::from_iter([("text".to_owned(), text)]),
-        },
-        frontier: FrontierRecord::default(),
-        changes: Vec::new(),
-    }
+    let mut checkpoint = next_checkpoint("t", None, Vec::new());
+    checkpoint.header.metadata.insert("text".to_owned(), "x".repeat(bytes).into());
+    checkpoint
 }

@@ -17,7 +17,8 @@ impl Disk {
         path: &'a [u8],
     ) -> Result<PathTail<'a>, Errno> {
         let from = self.start(from, path)?;
-        let trimmed = path.trim_suffix_slashes();
+        let end = path.iter().rposition(|it| *it != b'/').map_or(0, |it| it + 1);
+        let trimmed = &path[..end];
         let cut = trimmed.iter().rposition(|it| *it == b'/').map_or(0, |it| it + 1);
         let (before, name) = trimmed.split_at(cut);
         let dir = self.walk(from, before, &mut 0)?;
@@ -113,16 +114,5 @@ impl Disk {
             self.dir(at)?;
         }
         Ok(at)
-    }
-}
-
-trait Slashes {
-    fn trim_suffix_slashes(&self) -> &Self;
-}
-
-impl Slashes for [u8] {
-    fn trim_suffix_slashes(&self) -> &Self {
-        let end = self.iter().rposition(|it| *it != b'/').map_or(0, |it| it + 1);
-        &self[..end]
     }
 }

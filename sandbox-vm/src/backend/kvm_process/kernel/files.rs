@@ -14,7 +14,7 @@ use super::{
 };
 use crate::backend::kvm_process::disk::{FileKind, Metadata, ROOT};
 
-/// `AT_FDCWD`, the constant for the current directory, as it appears in a register.
+/// `AT_FDCWD`, which denotes the current directory, as a register value.
 pub(super) const AT_CWD: u64 = libc::AT_FDCWD as u64;
 
 /// Maximum number of bytes of a directory listing that one call returns.

@@ -26,7 +26,7 @@ const MAX_ACTIONS: usize = 200;
 
 /// Runs a guest whose actions are determined by the bytes. An action is a system call, a write to the guest's own
 /// memory, or the arrival of data from the host. Panics if the bookkeeping of memory or files becomes inconsistent.
-/// Returns the distinct actions. Results other than errors are left out.
+/// Returns the distinct actions. Of the results of system calls, only errors are included.
 fn run_guest(bytes: &[u8]) -> Vec<Action> {
     let mut kernel = small_kernel();
     let mut script = Script(bytes);

@@ -30,7 +30,7 @@ pub(in crate::backend::kvm_process) trait HostIo {
 pub(in crate::backend::kvm_process) enum Clock {
     Realtime,
     Monotonic,
-    /// Processor time used by this process.
+    /// CPU time used by this process.
     ProcessCpu,
 }
 

@@ -97,16 +97,12 @@ impl<O: HostIo> Kernel<O> {
                 }
             } else if events.len() < max * EPOLL_EVENT {
                 let (input, output) = open.edge_counts();
-                interest.reported.0 = if reported.input || reported.hangup {
-                    Some(input)
-                } else {
-                    interest.reported.0
-                };
-                interest.reported.1 = if reported.output || reported.hangup {
-                    Some(output)
-                } else {
-                    interest.reported.1
-                };
+                if reported.input || reported.hangup {
+                    interest.reported.0 = Some(input);
+                }
+                if reported.output || reported.hangup {
+                    interest.reported.1 = Some(output);
+                }
                 // A hang-up is reported even if the guest did not request it.
                 let bits = reported.bits() & (interest.events | libc::EPOLLHUP.cast_unsigned());
                 events.extend(bits.to_le_bytes());
