@@ -166,7 +166,7 @@ impl Default for ApiOptions {
 }
 
 impl ApiOptions {
-    /// Sets the maximum number of runs that this process executes at a time, which is at least 1.
+    /// Sets the maximum number of runs that this process executes at a time. 0 counts as 1.
     #[must_use]
     pub fn max_concurrent_runs(mut self, runs: usize) -> Self {
         self.max_concurrent_runs = runs.max(1);
@@ -290,7 +290,7 @@ impl LangGraphApi {
     }
 
     /// Returns the metrics that the route `/metrics` shows. Pass them to [`Guard::wrap`](crate::http::Guard::wrap), so
-    /// that they include the requests.
+    /// that the guard counts requests in them.
     pub fn metrics(&self) -> Metrics {
         self.manager.metrics.clone()
     }

@@ -45,7 +45,7 @@ async fn run(options: &Options) -> Result<(), Box<dyn std::error::Error>> {
     let graphs = trial::add(graphs).await?;
     match DevServer::new(graphs).port(options.port).run().await {
         Err(error @ DevError::Listen { .. }) => {
-            Err(format!("{error}; in this example: `-- --port 2025`").into())
+            Err(format!("{error}; for this example, pass `-- --port 2025`").into())
         }
         result => Ok(result?),
     }

@@ -1,4 +1,4 @@
-//! A proposal that is tried in a sandbox, where a person decides about it.
+//! A proposal that is tried in a sandbox. The graph in the sandbox also asks a person for the decision.
 
 use graph_core::{
     BuildError, CompiledGraph, Context, NodeError, START, State, StateGraph, subgraph,

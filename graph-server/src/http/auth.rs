@@ -7,6 +7,7 @@ mod jwks;
 mod jwt;
 mod ring_provider;
 
+pub(super) use self::authenticator::bearer_token;
 pub use self::{
     api_keys::ApiKeys,
     authenticator::{AuthError, Authenticator},

@@ -130,8 +130,8 @@ struct EventStream {
 /// Streams the events of a run, each with its sequence number as its id, followed by a final message with the
 /// status of the run.
 ///
-/// If the final message is missing, the connection was lost, the server has shut down, or a stream of another client has
-/// replaced this one. The client can then reconnect with the last id that it received.
+/// If the final message is missing, the connection was lost, the server has shut down, or a stream of another client
+/// has replaced this one. The client can then reconnect with the last id that it received.
 ///
 /// ```
 /// use axum::{Router, extract::State, response::Response, routing::get};

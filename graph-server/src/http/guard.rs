@@ -238,8 +238,8 @@ async fn require_key(
     response
 }
 
-/// The request rates of all clients. Health probes have a separate budget, so that a client that exhausts its other
-/// budget can still be monitored.
+/// The request rates of all addresses. Health probes have a separate budget, so they are answered even if the other
+/// requests from their address exceed the limit.
 struct RateLimits {
     requests: RateLimiter,
     probes: RateLimiter,

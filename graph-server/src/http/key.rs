@@ -2,9 +2,11 @@
 
 use std::{fmt, str::FromStr};
 
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+
+use super::auth::bearer_token;
 
 /// The SHA-256 hash of an API key. API keys are long and random, so a slow hash function is unnecessary.
 ///
@@ -55,12 +57,9 @@ impl KeyHash {
     /// Returns whether the request carries the API key in the header `Authorization: Bearer` or `X-Api-Key`. The
     /// comparison takes constant time.
     pub(in crate::http) fn matches(&self, headers: &HeaderMap) -> bool {
-        let bearer = headers.get(header::AUTHORIZATION).and_then(|it| it.to_str().ok());
-        let bearer = bearer.and_then(|it| it.split_once(' '));
-        let bearer = bearer.filter(|it| it.0.eq_ignore_ascii_case("bearer")).map(|it| it.1);
         let own = headers.get("x-api-key").and_then(|it| it.to_str().ok());
         let is_right = |it: &str| bool::from(Self::of(it.trim()).0.ct_eq(&self.0));
-        [bearer, own].into_iter().flatten().any(is_right)
+        [bearer_token(headers), own].into_iter().flatten().any(is_right)
     }
 }
 

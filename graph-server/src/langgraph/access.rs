@@ -24,8 +24,8 @@ use super::{
 };
 use crate::http::{Client, Scope, read_json};
 
-/// Extracts the manager as the client of a request sees it. Fails if the client's scope or the authorizer does not allow
-/// the request.
+/// Extracts the manager as the client of a request sees it. Fails if the client's scope or the authorizer does not
+/// allow the request.
 ///
 /// All handlers use this extractor, so none can see the objects of another owner. Requests without a client come from
 /// the operator, or from a server without authentication, and see everything.
@@ -82,14 +82,14 @@ fn needed_scope(required: &[(Resource, Action)]) -> Scope {
     }
 }
 
-/// The authorizer of the API, and the body of the request that it decides about.
+/// The authorizer of the API, and the body of the request that it checks.
 #[derive(Clone)]
 struct Authorization {
     authorizer: Arc<dyn Authorize>,
     body: Arc<Value>,
 }
 
-/// Adds the authorizer and the body to a request.
+/// Adds the authorizer and the parsed body to the extensions of a request.
 pub(super) async fn add_authorizer(
     State(authorizer): State<Arc<dyn Authorize>>,
     mut request: Request,
@@ -116,7 +116,7 @@ async fn authorize(parts: &Parts, client: &Client, view: View) -> ApiResult<View
     let Some(Authorization { authorizer, body }) = parts.extensions.get::<Authorization>() else {
         return Ok(view);
     };
-    // The elements of a batch are decided one by one.
+    // The authorizer is called for each element of a batch.
     let bodies = match &**body {
         Value::Array(bodies) if !bodies.is_empty() => bodies.as_slice(),
         body => std::slice::from_ref(body),
@@ -215,7 +215,7 @@ mod tests {
             let joined = format!("/threads/t/runs/r/join?{disguised}");
             assert_eq!(needed(Method::GET, &joined), Scope::Write, "{disguised}");
         }
-        // Messages to an agent with the name `search`.
+        // These paths send messages to an agent named `search`; they do not search.
         for path in ["/a2a/search", "/ag-ui/search", "/ai-sdk/search"] {
             assert_eq!(needed(Method::POST, path), Scope::Write, "{path}");
         }

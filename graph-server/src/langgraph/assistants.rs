@@ -14,7 +14,7 @@ use super::{
     time::now,
 };
 
-/// Creates the system assistants of all graphs that do not have one yet.
+/// Creates the system assistant of each graph that does not have one yet.
 pub(super) async fn create_system_assistants(
     graphs: &Graphs,
     database: &Database,

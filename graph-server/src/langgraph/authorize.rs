@@ -1,4 +1,4 @@
-//! The interface of authorizers, which decide about single requests of clients.
+//! The interface of authorizers, which allow, restrict or reject the requests of clients.
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
@@ -42,7 +42,7 @@ use crate::http::Client;
 /// ```
 #[async_trait]
 pub trait Authorize: std::fmt::Debug + Send + Sync {
-    /// Decides about a request.
+    /// Returns the decision about a request.
     async fn authorize(&self, request: &AccessRequest<'_>) -> Decision;
 }
 
@@ -62,8 +62,8 @@ pub struct AccessRequest<'a> {
     /// Empty if the request specifies no namespace, or is not a request to the store.
     pub namespace: &'a [String],
     /// JSON body of the request, with fields such as `metadata` and `assistant_id`. Null if the request has no JSON
-    /// body. For a request to start several runs, the parameters of one of the runs, with its `thread_id` if it has
-    /// one.
+    /// body. For a batch of runs, the authorizer is called for each run, and the body contains the parameters of this
+    /// run, with its `thread_id` if it has one.
     pub body: &'a Value,
 }
 
@@ -117,16 +117,16 @@ pub enum Decision {
     Allow,
     /// The request accesses only the objects of this owner, who also becomes the owner of new objects.
     AllowAs(String),
-    /// The request accesses the objects of all owners whose metadata contains these entries, which are added to the
-    /// metadata of objects that it creates or changes. Objects inside the entries must be contained too; all other values
-    /// must be equal.
+    /// The request accesses all objects whose metadata contains these entries, regardless of their owner. The entries
+    /// are added to the metadata of objects that the request creates or changes. An object inside the entries matches
+    /// any object that contains it; all other values must be equal.
     ///
-    /// This applies to the objects of the request's [`Resource`]; a request about runs or threads also finds the threads
-    /// of the runs, and the runs of the threads. A run is not found if its thread has other entries. Other objects that the
-    /// request uses, such as the assistant of a run, are found as with [`Allow`](Self::Allow).
+    /// This applies to the objects of the request's [`Resource`]. A request about runs also finds their threads, and a
+    /// request about threads also finds their runs. A run is not found if its thread does not have the entries. Other
+    /// objects that the request uses, such as the assistant of a run, are found as with [`Allow`](Self::Allow).
     ///
-    /// Store items have no metadata: a request about them accesses those that were stored with the same entries. Requests
-    /// for the metrics fail.
+    /// Store items have no metadata: a request about them accesses those that were stored with the same entries.
+    /// Requests for the metrics fail.
     AllowWhere(Map<String, Value>),
     /// The request accesses this namespace of the store, instead of the one that it
     /// [specifies](AccessRequest::namespace). The namespaces are those that graphs use, so clients and graphs share the

@@ -27,7 +27,7 @@ impl CancelAction {
 #[derive(Debug, Clone)]
 pub(super) struct Cancellation {
     pub(super) action: CancelAction,
-    /// Reason for the cancellation, which clients see.
+    /// Reason for the cancellation. Clients see it.
     pub(super) reason: String,
 }
 
@@ -45,8 +45,8 @@ impl Cancellation {
         Some(Self::new(action, reason.unwrap_or_default()))
     }
 
-    /// Returns whether this request replaces an earlier one: the first request wins, except that a rollback overrides an
-    /// interrupt.
+    /// Returns whether this request replaces an earlier one: the first request wins, except that a rollback overrides
+    /// an interrupt.
     pub(super) fn overrides(&self, earlier: Option<&Self>) -> bool {
         earlier.is_none_or(|it| it.action < self.action)
     }

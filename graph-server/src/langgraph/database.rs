@@ -232,7 +232,7 @@ mod tests {
         assert!(client.delete::<Thread>(&own_id).await.unwrap());
         assert!(client.delete::<Thread>(&id).await.unwrap());
         check_replacement(&database).await;
-        // A filter with lists and objects.
+        // The entries of the filter can be lists and objects.
         let entries = hidden.metadata.clone();
         let access = &[(Resource::Threads, Action::Update)];
         let west = database.with_view(View::of_owner("bob").requiring(entries, access));

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use graph_core::draw::{Drawing, DrawnKind};
 use serde_json::{Value, json};
 
-/// Encodes a drawing. The nodes are in the order in which a run reaches them, because that is the order in which they are
-/// usually declared. An expanded subgraph is replaced by its nodes, as in LangGraph. `runs_in` contains the ids of the
-/// subgraphs that run outside the process of their parent, with the places in which they run.
+/// Encodes a drawing. The nodes are in the order in which a run reaches them, because that is the order in which they
+/// are usually declared. An expanded subgraph is replaced by its nodes, as in LangGraph. `runs_in` contains the ids of
+/// the subgraphs that run outside the process of their parent, with the places in which they run.
 pub(super) fn drawing_json(drawing: &Drawing) -> Value {
     let is_expanded = |id: &str| drawing.nodes.iter().any(|it| it.parent.as_deref() == Some(id));
     let is_inner_end = |id: &str| {

@@ -15,7 +15,7 @@ use super::error::{ApiError, NamedError};
 /// and edits the threads itself.
 #[async_trait]
 pub trait RunExecutor: fmt::Debug + Send + Sync {
-    /// Returns whether a run was started. A server that has restarted does not start its active runs again.
+    /// Returns whether a run was started. A restarted server therefore does not start its active runs again.
     async fn has_started(&self, run: &str) -> Result<bool, ExecutorError>;
 
     /// Starts a run.
@@ -24,23 +24,24 @@ pub trait RunExecutor: fmt::Debug + Send + Sync {
     /// Passes the events of a run to `publish`, and returns when the run has ended. Waits while the executor is
     /// unavailable.
     ///
-    /// The server drops the future if the run is cancelled, or if the server shuts down. In the second case it calls the
-    /// method again after its restart, or another replica does. All events of the run must then be passed again, in the
-    /// same order and with the same [`seq`](Event::seq), which identifies them.
+    /// The server drops the future if the run is cancelled, or if the server shuts down. In the second case it calls
+    /// the method again after its restart, or another replica does. All events of the run must then be passed again, in
+    /// the same order and with the same [`seq`](Event::seq), which identifies them.
     async fn watch(
         &self,
         run: &str,
         publish: &mut (dyn FnMut(Event) + Send),
     ) -> Result<ExecutorOutcome, ExecutorError>;
 
-    /// Cancels a run, and returns when it is no longer executing. Does nothing if the run was never started or has ended.
+    /// Cancels a run, and returns when it is no longer executing. Does nothing if the run was never started or has
+    /// ended.
     async fn cancel(&self, run: &str) -> Result<(), ExecutorError>;
 
     /// Deletes all runs of a thread with their events. None of them is active. The server deletes the checkpoints.
     async fn delete_thread(&self, thread: &str) -> Result<(), ExecutorError>;
 
-    /// Returns whether the executor answers an interrupt itself, for example at the end of a timer. The states of threads
-    /// that the server returns do not contain such interrupts.
+    /// Returns whether the executor answers an interrupt itself, for example at the end of a timer. The states of
+    /// threads that the server returns do not contain such interrupts.
     fn answers_interrupt(&self, _interrupt: &Interrupt) -> bool {
         false
     }

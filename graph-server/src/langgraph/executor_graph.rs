@@ -112,7 +112,8 @@ impl ExecutorGraph {
     }
 }
 
-/// Returns whether the executor cannot be reached, so that an operation should be retried. In that case, logs the problem.
+/// Returns whether the executor cannot be reached, so that an operation should be retried. In that case, logs the
+/// problem.
 fn is_unavailable(error: &ExecutorError, run: &str, operation: &str) -> bool {
     let ExecutorError::Unavailable(problem) = error else { return false };
     tracing::warn!(run, problem, "cannot {operation} a run; retrying");

@@ -104,12 +104,13 @@ impl Graphs {
         Ok(self)
     }
 
-    /// Passes the runs of a graph to `executor`, which executes them outside this process. The graph must have been added
-    /// before. The server reads and edits the threads itself, so it must share the checkpointer with the executing
-    /// processes. The function that creates dependencies from the context of a run is only called to check the context and
-    /// to read threads.
+    /// Passes the runs of a graph to `executor`, which executes them outside this process. The graph must have been
+    /// added before. The server reads and edits the threads itself, so it must share the checkpointer with the
+    /// executing processes. The function that creates dependencies from the context of a run is only called to check
+    /// the context and to read threads.
     ///
-    /// Each of these runs counts towards [`max_concurrent_runs`](super::ApiOptions::max_concurrent_runs()) while it executes.
+    /// Each of these runs counts towards [`max_concurrent_runs`](super::ApiOptions::max_concurrent_runs()) while it
+    /// executes.
     pub fn execute_with(
         mut self,
         name: &str,

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Number, Value};
 
-/// Returns whether an object contains all entries of `filter`. Objects inside the filter must be contained too; all
-/// other values must be equal.
+/// Returns whether an object contains all entries of `filter`. An object inside the filter matches any object that
+/// contains it; all other values must be equal.
 pub(super) fn contains_all(object: &Map<String, Value>, filter: &Map<String, Value>) -> bool {
     filter.iter().all(|(key, filter)| object.get(key).is_some_and(|it| contains(it, filter)))
 }
@@ -15,8 +15,8 @@ fn contains(value: &Value, filter: &Value) -> bool {
     }
 }
 
-/// Compares two values. Numbers are compared by value: 1 equals 1.0. PostgreSQL compares the decimal forms, which differ
-/// from the values for some floating-point numbers from 1e16 on.
+/// Compares two values. Numbers are compared by value: 1 equals 1.0. PostgreSQL compares the decimal forms, which
+/// differ from the values for some floating-point numbers from 1e16 on.
 fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => equal_numbers(a, b),

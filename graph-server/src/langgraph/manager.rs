@@ -46,7 +46,7 @@ use uuid::Uuid;
 
 use self::live_runs::LiveRuns;
 pub(super) use self::{
-    live_run::{LiveRun, RunResult},
+    live_run::LiveRun,
     protocol_events::ProtocolEvents,
     thread_events::{ThreadEvents, ThreadSelection},
     thread_feed::ThreadFeed,
@@ -82,11 +82,11 @@ pub(super) struct Manager {
     pub(super) metrics: Metrics,
     /// W3C trace context of the request, which its runs inherit.
     pub(super) trace_parent: Option<String>,
-    /// Wakes the timer when a cron or the time to live of a thread was changed.
+    /// Wakes the timer when a cron or the time to live of a thread changes.
     pub(super) timer_changed: Arc<Notify>,
     queue: Arc<dyn RunQueue>,
     event_log: Arc<dyn EventLog>,
-    /// Notices and leases of other replicas, if the storage is shared.
+    /// Notices and leases of all replicas. `None` if no other process uses the storage.
     shared_events: Option<Arc<dyn SharedEvents>>,
     live_runs: Arc<Mutex<LiveRuns>>,
     /// One permit for each additional run that this process may execute.
@@ -143,7 +143,8 @@ impl Manager {
         let _ = self.shutting_down.subscribe().wait_for(|it| *it).await;
     }
 
-    /// Returns a run whose events can be read, if the client sees it: it is active, or its events are in memory or stored.
+    /// Returns a run that the client sees and whose events can be read: an active run, or one with events in memory or
+    /// in the storage.
     pub(super) async fn live(&self, run: Uuid) -> ApiResult<Option<Arc<LiveRun>>> {
         let live = self.live_stored(run).await?;
         let Some(live) = live.filter(|it| it.is_visible(self.database.view())) else {
@@ -154,7 +155,8 @@ impl Manager {
 
     /// Returns whether the client may see the runs of a thread: it sees the thread, or the thread does not exist.
     async fn sees_runs_of(&self, thread: Uuid) -> ApiResult<bool> {
-        // A thread has the same owner as its runs, but its metadata can be changed.
+        // The owner of a run is that of its thread, so the thread is checked only if its metadata determines who sees
+        // it.
         match self.database.view().required::<Thread>() {
             Some(_) => Ok(!self.database.is_protected::<Thread>(&thread.to_string()).await?),
             None => Ok(true),
@@ -219,8 +221,8 @@ impl Manager {
         self.database.get(&id.to_string()).await?.ok_or_else(|| no_thread(id))
     }
 
-    /// Returns a thread that is locked for a change, if it exists. Fails if the client does not see it: another client may
-    /// have changed it since the client's access was checked.
+    /// Returns a thread that is locked for a change, if it exists. Fails if the client does not see it: another client
+    /// may have changed it since the client's access was checked.
     fn locked_thread(&self, id: Uuid, entry: &ThreadEntry) -> ApiResult<Option<Thread>> {
         let thread: Option<Thread> = entry.document.as_deref().map(from_data).transpose()?;
         let (view, owner) = (self.database.view(), entry.owner.as_deref());
@@ -231,8 +233,8 @@ impl Manager {
         }
     }
 
-    /// Changes a thread. Concurrent changes are serialised, so that none is lost. A change of the metadata waits while the
-    /// metadata is locked.
+    /// Changes a thread. Concurrent changes are serialised, so that none is lost. A change of the metadata waits while
+    /// the metadata is locked.
     pub(super) async fn change_thread(
         &self,
         id: Uuid,

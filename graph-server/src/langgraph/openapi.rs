@@ -4,7 +4,7 @@ mod schemas;
 
 use serde_json::{Map, Value, json};
 
-use self::schemas::schemas;
+use self::schemas::{reference, schemas};
 use super::operations::{Answer, OPERATIONS, Operation};
 
 /// Returns the OpenAPI document.
@@ -153,10 +153,6 @@ fn errors(operation: &Operation) -> Vec<(&'static str, &'static str)> {
     errors
 }
 
-fn reference(schema: &str) -> Value {
-    json!({ "$ref": format!("#/components/schemas/{schema}") })
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -175,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn each_status_is_listed() {
+    fn every_response_status_is_documented() {
         let document = document();
         let statuses = |path: &str, method: &str| -> Vec<String> {
             let responses = document["paths"][path][method]["responses"].as_object().unwrap();

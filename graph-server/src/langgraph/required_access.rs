@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_and_flags_select_the_access() {
+    fn the_required_access_depends_on_bodies_and_flags() {
         let called =
             |path: &str, method: &str| required("post", path, &json!({ "method": method }));
         assert_eq!(called("/threads/t/commands", "run.start"), [(Runs, Create)]);

@@ -7,8 +7,8 @@ use tokio::time::sleep;
 /// Delay before another attempt.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Calls `operation` until it succeeds. Returns its error if `should_retry` rejects the error, or if `stopped` completes
-/// before the next attempt. An attempt that has started is never stopped.
+/// Calls `operation` until it succeeds. Returns its error if `should_retry` rejects the error, or if `stopped`
+/// completes before the next attempt. An attempt that has started is never stopped.
 pub(super) async fn retry<T, E, Attempt: Future<Output = Result<T, E>>>(
     operation: impl Fn() -> Attempt,
     should_retry: impl Fn(&E) -> bool,
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn other_failures_and_a_stop_end_the_retries() {
+    async fn permanent_failures_and_stop_requests_end_the_retries() {
         let attempts = Cell::new(0);
         let operation = || {
             attempts.set(attempts.get() + 1);

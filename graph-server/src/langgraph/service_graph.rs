@@ -44,8 +44,9 @@ pub trait ServiceRuns: Send + Sync + 'static {
 /// application that has its own [`Runner`](crate::Runner).
 ///
 /// `input` names the fields of a run's input, and `runs` starts a run with the fields that a client has set. The output
-/// also contains the `run_id`, the `status` and the `outcome` of the run; the events of the run are custom events of the
-/// graph. If a client cancels its run, the run of the service is cancelled, and it continues when the client resumes.
+/// also contains the `run_id`, the `status` and the `outcome` of the run; the events of the run are custom events of
+/// the graph. If a client cancels its run, the run of the service is cancelled, and it continues when the client
+/// resumes.
 ///
 /// A run of the service that waits for an answer interrupts the graph. The value of the interrupt is the
 /// [question](ServiceRuns::question), and `Command(resume=answer)` resumes the run of the service with the
@@ -121,8 +122,8 @@ pub fn service_graph(
     Ok(schema.graph().node(run).edge(START, "run"))
 }
 
-/// Starts a run of the service, or continues the one that an earlier execution of the node has started. Each part of the
-/// work is journaled, so that an execution after an interrupt continues with the answer.
+/// Starts a run of the service, or continues the one that an earlier execution of the node has started. Each part of
+/// the work is journaled, so that an execution after an interrupt continues with the answer.
 async fn execute(
     service: Service,
     runs: Arc<dyn ServiceRuns>,

@@ -1,8 +1,8 @@
 //! The storage of the API. SQLite serves one process; PostgreSQL is shared by several replicas.
 //!
 //! It has four parts: [`Documents`] are the objects of the API, the [`RunQueue`] contains the active runs, the
-//! [`EventLog`] contains events of runs, and, with PostgreSQL, the [`SharedEvents`] let each replica follow the runs that
-//! another replica executes.
+//! [`EventLog`] contains events of runs, and, with PostgreSQL, the [`SharedEvents`] let each replica follow the runs
+//! that another replica executes.
 
 mod documents;
 mod parts;

@@ -12,8 +12,8 @@ use super::{error::ApiResult, request::query::Query};
 pub(super) enum StoreArea {
     /// All namespaces.
     Everything,
-    /// The namespaces that start with this label. The client does not see the label: it is added to requests and removed
-    /// from responses.
+    /// The namespaces that start with this label. The client does not see the label: it is added to requests and
+    /// removed from responses.
     Below(String),
     /// Only this namespace, which replaces the namespace in the request.
     Namespace(Arc<[String]>),
@@ -25,14 +25,14 @@ impl StoreArea {
         Self::Below(format!("owner:{}", escape(owner)))
     }
 
-    /// Returns the area that clients share if an authorizer requires the same metadata entries of them.
+    /// Returns the area of the clients for which an authorizer requires these metadata entries.
     pub(super) fn of_entries(entries: &Map<String, Value>) -> Self {
         let mut entries = Value::Object(entries.clone());
         entries.sort_all_objects();
         Self::Below(format!("where:{}", escape(&entries.to_string())))
     }
 
-    /// Returns the namespace in the store for the namespace that a request specifies.
+    /// Converts the namespace that a request specifies to the namespace in the store.
     pub(super) fn inside(&self, labels: Vec<String>) -> Vec<String> {
         match self {
             Self::Everything => labels,
@@ -41,7 +41,7 @@ impl StoreArea {
         }
     }
 
-    /// Returns the namespace in the store for the namespace of an item.
+    /// Converts the namespace of an item like [`inside`](Self::inside), but keeps an empty namespace.
     pub(super) fn of_item(&self, labels: Vec<String>) -> Vec<String> {
         match self {
             // The store rejects an empty namespace, so it must not become the namespace of the area.
@@ -50,7 +50,7 @@ impl StoreArea {
         }
     }
 
-    /// Returns the namespace that the client sees for a namespace in the store.
+    /// Converts a namespace in the store to the namespace that the client sees.
     pub(super) fn outside<'a>(&self, labels: Vec<&'a str>) -> Vec<&'a str> {
         labels.into_iter().skip(self.hidden_depth()).collect()
     }
@@ -61,7 +61,7 @@ impl StoreArea {
     }
 }
 
-/// Escapes the dots in a label, which must not contain them.
+/// Escapes the dots in a label, because labels must not contain dots.
 fn escape(label: &str) -> String {
     label.replace('%', "%25").replace('.', "%2E")
 }

@@ -23,8 +23,8 @@ use super::{
 
 /// Interval between attempts to lease a thread. A cancelled run keeps its lease until its queued writes are stored.
 const LEASE_RETRY: Duration = Duration::from_millis(10);
-/// Maximum time for which a run waits for the lease on its thread. PostgreSQL releases the lease of a machine that was
-/// lost within half a minute.
+/// Maximum time for which a run waits for the lease on its thread. PostgreSQL releases the lease of a lost machine
+/// within half a minute.
 const LEASE_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// Creates the dependencies of a run from its context.
@@ -318,7 +318,8 @@ mod tests {
         Ok(Talk::update().answer(format!("{}: {answer}", talk.topic)))
     }
 
-    /// Returns a graph with a thread `t` that was asked about tea and has answered, and the checkpoint before the question.
+    /// Returns a graph with a thread `t` that was asked about tea and has answered, and the checkpoint before the
+    /// question.
     async fn answered() -> (TypedGraph<Talk, ()>, CheckpointId) {
         let graph =
             StateGraph::<Talk>::new().node(open).node(ask).edge(START, open).edge(open, ask);

@@ -3,8 +3,8 @@
 //! The number of connections is limited in total and per client. A new connection beyond a limit replaces the
 //! connection that has waited longest for a request: a connection of the same client if that client has reached its
 //! limit, otherwise one of the client with the most connections. If all candidates are answering requests, the new
-//! connection gets a reserved slot, on which the server answers only health probes. If no reserved slot is free, the new
-//! connection replaces the oldest one of the client that has the most reserved slots.
+//! connection gets a reserved slot, on which the server answers only health probes. If no reserved slot is free, the
+//! new connection replaces the oldest one of the client that has the most reserved slots.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -133,7 +133,7 @@ impl Table {
         self.clock
     }
 
-    /// Returns the connection of a client that has waited longest for a request.
+    /// Returns the client's connection that has waited longest for a request.
     fn longest_idle(&self, client: ClientNetwork) -> Option<u64> {
         self.idle.range((client, 0)..=(client, u64::MAX)).next().map(|it| *it.1)
     }
@@ -146,7 +146,8 @@ impl Table {
         idle.max_by_key(|it| it.1).map(|it| *it.0)
     }
 
-    /// Replaces the connection of a client that has waited longest for a request. Returns whether there was one.
+    /// Replaces the client's connection that has waited longest for a request. Returns whether a connection was
+    /// replaced.
     fn replace_idle(&mut self, client: ClientNetwork) -> bool {
         let entry = self.longest_idle(client).and_then(|id| self.remove(id));
         entry.inspect(|it| it.replaced.notify_one()).is_some()

@@ -22,12 +22,12 @@ const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(15);
 /// Maximum time for receiving the header of a request on a connection in a reserved slot.
 const RESERVED_READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Maximum size of the header of a request. A client can make the server hold this much on each of its connections.
+/// Maximum size of the header of a request. A client can occupy this much memory with each of its connections.
 const MAX_HEADER_BYTES: usize = 64 << 10;
 
-/// Time after which a connection is closed if the client accepts too little of a pending response. Without this timeout,
-/// such a client would occupy a connection slot indefinitely. Event streams send keep-alive messages, so streams that
-/// are not read time out too.
+/// Time after which a connection is closed if the client accepts too little of a pending response. Without this
+/// timeout, such a client would occupy a connection slot indefinitely. Event streams send keep-alive messages, so
+/// streams that are not read time out too.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Serves the requests on a connection until the client closes it, another connection replaces it, or the server shuts

@@ -1,4 +1,4 @@
-//! A run whose last state is stored, but which is still in the map of active runs.
+//! Tests changes to a run that is ending: its last state is stored, but it is still in the map of active runs.
 
 use std::{io, sync::atomic::Ordering};
 

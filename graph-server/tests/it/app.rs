@@ -1,4 +1,4 @@
-//! A small application with its own routes, whose runs count.
+//! A small application with its own routes, whose runner is a [`Counter`].
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::service::Counter;
 
-/// Opens a service whose runs are those of `counter`. Returns it with its routes, which allow this number of event
+/// Opens a service with the runner `counter`. Returns the service and its routes, which allow this number of event
 /// streams.
 pub(crate) async fn open(counter: Counter, streams: usize, metrics: Metrics) -> (Service, Router) {
     let registry = Registry::in_memory().unwrap();

@@ -163,8 +163,8 @@ async fn requests_of_unknown_hosts_and_origins_are_rejected() {
     assert_eq!(ask(Method::POST, None, "https://evil.example").await, (403, None));
     let (status, allowed) = ask(Method::POST, None, "https://friend.example").await;
     assert_eq!((status, allowed.unwrap().to_str().unwrap()), (202, "https://friend.example"));
-    // Without a preflight request, a web page of another site can send a body only with a content type other than JSON,
-    // which the server rejects.
+    // Without a preflight request, a web page of another site can send only bodies whose content type is not JSON. The
+    // server rejects them.
     let plain = server.request(Method::POST, "/runs").body("{}").send().await.unwrap();
     assert_eq!(plain.status().as_u16(), 415);
 }

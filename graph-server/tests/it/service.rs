@@ -139,7 +139,7 @@ async fn late_readers_receive_all_events_in_order() {
         let service = service.clone();
         async move { all(&service, "a", 0).await }
     });
-    // Waits until the first half of the events has been sent, which is more than are kept in memory.
+    // Waits until half of the events have been sent. The service keeps fewer events than that in memory.
     while counter.allowed.available_permits() > 0 {
         tokio::task::yield_now().await;
     }

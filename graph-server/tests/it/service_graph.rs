@@ -17,7 +17,7 @@ use tower::ServiceExt;
 
 use crate::service::Counter;
 
-/// The runs of a service that counts: `run-1`, `run-2`, ... Their answers are numbers.
+/// Starts runs of a [`Counter`] with the ids `run-1`, `run-2`, ... and accepts numbers as answers.
 struct Counting {
     service: Service,
     n_runs: AtomicUsize,
@@ -43,7 +43,7 @@ impl ServiceRuns for Counting {
     }
 }
 
-/// Opens a service that counts, and an API with its graph.
+/// Opens a service with this runner, and an API with the graph of the service.
 async fn open(counter: &Counter) -> (Service, LangGraphApi) {
     let registry = Registry::in_memory().unwrap();
     let runner = Arc::new(counter.clone());
@@ -71,7 +71,7 @@ fn count(input: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_events_and_the_result_of_a_run_are_those_of_the_graph() {
+async fn the_graph_publishes_the_events_and_the_result_of_its_service_run() {
     let (_, api) = open(&Counter::new(100)).await;
     let stream = post(&api, "/runs/stream", count(&json!({ "to": 2 }))).await;
     for event in [r#"{"seq":1}"#, r#"{"seq":2}"#] {

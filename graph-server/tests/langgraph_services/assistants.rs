@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::server::Server;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_several_clients_creates_an_assistant() {
+async fn only_one_of_several_clients_creates_an_assistant() {
     let server = Server::start().await;
     for round in 0..20 {
         let id = format!("00000000-0000-4000-8000-{round:012}");

@@ -54,7 +54,7 @@ impl Visit for Line {
     }
 }
 
-/// Checks that the lines about a thread have these parts, and contain no credentials.
+/// Checks that the log lines that mention `thread` contain the `expected` texts, line by line, and no credentials.
 pub(crate) fn assert_logged(thread: &str, expected: &[&[&str]]) {
     let lines = LINES.lock().unwrap().clone();
     let lines: Vec<_> = lines.iter().filter(|it| it.contains(thread)).collect();

@@ -27,8 +27,7 @@ async fn an_authenticator_of_the_application_identifies_the_owner() {
     let (status, _) = server.post("/threads", &json!({})).await;
     assert_eq!(status, 401, "the request has no credentials");
     let send = async |method: Method, path: &str, user: HeaderValue| {
-        let request = server.request(method, path).header("x-user", user);
-        let request = request.header("content-type", "application/json").body("{}");
+        let request = server.json_request(method, path, &json!({})).header("x-user", user);
         let response = request.send().await.unwrap();
         let status = response.status().as_u16();
         let body: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();

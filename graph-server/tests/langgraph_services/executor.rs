@@ -99,8 +99,8 @@ fn add_note(graphs: Graphs, executor: &Endless) -> Graphs {
     graphs.execute_with("note", executor.clone()).unwrap()
 }
 
-/// Starts a run on a new thread, and waits until the executor has started it. Returns the paths of the thread and of the
-/// run.
+/// Starts a run on a new thread, and waits until the executor has started it. Returns the paths of the thread and of
+/// the run.
 async fn start_run(server: &Server, executor: &Endless, body: &Value) -> (String, String) {
     let thread = format!("/threads/{}", server.new_thread().await);
     let (status, run) = server.post(&format!("{thread}/runs"), body).await;
@@ -182,10 +182,9 @@ async fn the_owner_and_the_trace_context_are_passed() {
     let add = |graphs| add_note(graphs, &executor);
     let server = Server::start_with(ApiOptions::default(), guard(), add, |api| api).await;
     let trace_parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let request = server.request(Method::POST, "/runs").bearer_auth("key of bob");
-    let request = request.header("traceparent", trace_parent);
-    let request = request.header("content-type", "application/json");
-    let response = request.body(with_input().to_string()).send().await.unwrap();
+    let request = server.json_request(Method::POST, "/runs", &with_input());
+    let request = request.bearer_auth("key of bob").header("traceparent", trace_parent);
+    let response = request.send().await.unwrap();
     assert!(response.status().is_success(), "{}", response.status());
     wait_until(async || !executor.started().is_empty()).await;
     let run = executor.started().remove(0);

@@ -9,8 +9,7 @@ pub(crate) const NEW_THREAD: &str = "/threads/01890a5d-ac96-774b-bcce-b302099a80
 
 /// Reads events until one of them is the end of a run: a lifecycle event of the top-level graph.
 async fn read_run(server: &Server, thread: &str, filter: &Value) -> Vec<Value> {
-    let request = server.request(Method::POST, &format!("{thread}/stream/events"));
-    let request = request.header("content-type", "application/json").body(filter.to_string());
+    let request = server.json_request(Method::POST, &format!("{thread}/stream/events"), filter);
     let mut response = request.send().await.unwrap();
     assert_eq!(response.status(), 200);
     let mut text = String::new();

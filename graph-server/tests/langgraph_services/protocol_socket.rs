@@ -76,8 +76,8 @@ impl Socket {
         events
     }
 
-    /// Starts a run of the graph `parent`, subscribes to its lifecycle, and reads its events. Returns the ids of the run
-    /// and of the subscription, and the events.
+    /// Starts a run of the graph `parent`, subscribes to its lifecycle, and reads its events. Returns the ids of the
+    /// run and of the subscription, and the events.
     async fn observe(&mut self) -> (Value, Value, Vec<Value>) {
         let started = self.command("run.start", run_of_parent()).await;
         let params = json!({ "channels": ["lifecycle"] });

@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 use test_support::peers;
 use tokio::task::spawn_blocking;
 
-use crate::{agent::add_agent, server::Server};
+use crate::{
+    agent::add_agent,
+    server::{Server, events},
+};
 
 async fn call(server: &Server, path: &str, method: &str, params: Value) -> Value {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
@@ -58,8 +61,8 @@ async fn mcp_rejects_unsupported_versions_of_the_protocol() {
     let server = Server::start().await;
     let status = async |method: &str, version: &'static str| {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": {} });
-        let request = server.request(Method::POST, "/mcp").header("mcp-protocol-version", version);
-        let request = request.header("content-type", "application/json").body(body.to_string());
+        let request = server.json_request(Method::POST, "/mcp", &body);
+        let request = request.header("mcp-protocol-version", version);
         request.send().await.unwrap().status().as_u16()
     };
     assert_eq!(status("tools/list", "2025-11-25").await, 200);
@@ -141,11 +144,8 @@ async fn a2a_streams_the_growing_answer() {
     let body = json!({
         "jsonrpc": "2.0", "id": 7, "method": "message/stream", "params": { "message": message },
     });
-    let request = server.request(Method::POST, "/a2a/chat");
-    let request = request.header("content-type", "application/json").body(body.to_string());
-    let text = request.send().await.unwrap().text().await.unwrap();
-    let events = text.lines().filter_map(|it| it.strip_prefix("data: "));
-    let events: Vec<Value> = events.map(|it| serde_json::from_str(it).unwrap()).collect();
+    let text = server.post_text("/a2a/chat", &body).await;
+    let events = events(&text);
     assert!(events.iter().all(|it| it["id"] == 7), "{text}");
     let results: Vec<_> = events.iter().map(|it| &it["result"]).collect();
     assert_eq!(results[0]["status"]["state"], "submitted");
@@ -202,8 +202,7 @@ async fn a2a_reports_that_a_task_was_cancelled() {
     }
 
     let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "message/stream", "params": params });
-    let request = server.request(Method::POST, "/a2a/agent");
-    let request = request.header("content-type", "application/json").body(body.to_string());
+    let request = server.json_request(Method::POST, "/a2a/agent", &body);
     let mut response = request.send().await.unwrap();
     let mut text = String::new();
     while !text.contains("working") {

@@ -6,9 +6,9 @@ use graph_core::{START, State, StateGraph};
 use graph_server::langgraph::Schemas;
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::server::Server;
+use crate::server::{Server, events};
 
 #[derive(State, Clone, Debug, Default, Serialize, Deserialize)]
 struct Stuck {
@@ -45,11 +45,7 @@ async fn the_events_stream_shows_the_name_and_tags_of_the_run() {
         "stream_mode": "events",
         "config": { "run_name": "nightly", "tags": ["a"] },
     });
-    let request = server.request(Method::POST, "/runs/stream");
-    let request = request.header("content-type", "application/json").body(body.to_string());
-    let text = request.send().await.unwrap().text().await.unwrap();
-    let events = text.lines().filter_map(|it| it.strip_prefix("data: "));
-    let events: Vec<Value> = events.map(|it| serde_json::from_str(it).unwrap()).collect();
+    let events = events(&server.post_text("/runs/stream", &body).await);
     let root = events.iter().find(|it| it["event"] == "on_chain_start").unwrap();
     assert_eq!((&root["name"], &root["tags"]), (&json!("nightly"), &json!(["a"])));
     let node = events.iter().find(|it| it["event"] == "on_chain_stream").unwrap();
@@ -116,9 +112,7 @@ async fn a_repeated_stream_mode_sends_no_event_twice() {
         "input": { "value": "x" },
         "stream_mode": ["updates", "updates"],
     });
-    let request = server.request(Method::POST, "/runs/stream");
-    let request = request.header("content-type", "application/json").body(body.to_string());
-    let text = request.send().await.unwrap().text().await.unwrap();
+    let text = server.post_text("/runs/stream", &body).await;
     assert_eq!(text.matches("event: updates").count(), 2, "{text}");
 }
 

@@ -46,9 +46,8 @@ async fn crons_are_filtered_sorted_and_paginated() {
         let found = search_cases::numbers_by("cron_id", &found, &ids);
         assert_eq!(found, expected, "{case}");
     }
-    let request = server.request(Method::POST, "/runs/crons/search");
-    let request = request.header("content-type", "application/json");
-    let response = request.body(json!({ "limit": 2 }).to_string()).send().await.unwrap();
+    let request = server.json_request(Method::POST, "/runs/crons/search", &json!({ "limit": 2 }));
+    let response = request.send().await.unwrap();
     assert_eq!(response.headers()["x-pagination-total"], "3");
     assert_eq!(response.headers()["x-pagination-next"], "2");
 }

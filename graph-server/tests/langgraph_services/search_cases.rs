@@ -117,8 +117,8 @@ pub(crate) fn crons(assistant: &str) -> Vec<Value> {
     vec![cron.clone(), ended, with(&cron, "end_time", "2900-01-01T00:00:00")]
 }
 
-/// Returns searches for the crons above, and the positions of the crons that each search finds, in order. The third cron
-/// is disabled. `thread` is the id of a thread without crons.
+/// Returns searches for the crons above, and the positions of the crons that each search finds, in order. The third
+/// cron is disabled. `thread` is the id of a thread without crons.
 pub(crate) fn cron_cases(assistant: &str, thread: &str) -> Vec<(Value, Vec<usize>)> {
     vec![
         (json!({}), vec![2, 1, 0]),

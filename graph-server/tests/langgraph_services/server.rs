@@ -103,10 +103,15 @@ impl Server {
         self.client.request(method, format!("http://{}{path}", self.address))
     }
 
+    /// Returns a request with a JSON body.
+    pub(crate) fn json_request(&self, method: Method, path: &str, body: &Value) -> RequestBuilder {
+        let request = self.request(method, path).header("content-type", "application/json");
+        request.body(body.to_string())
+    }
+
     /// Sends a request and returns the status and the body. An empty body is returned as null.
     pub(crate) async fn send(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
-        let request = self.request(method, path).header("content-type", "application/json");
-        let response = request.body(body.to_string()).send().await.unwrap();
+        let response = self.json_request(method, path, body).send().await.unwrap();
         let status = response.status().as_u16();
         let text = response.text().await.unwrap();
         (status, serde_json::from_str(&text).unwrap_or(Value::Null))
@@ -122,6 +127,12 @@ impl Server {
         self.send(Method::POST, path, body).await
     }
 
+    /// Sends a POST request and returns the text of the response.
+    pub(crate) async fn post_text(&self, path: &str, body: &Value) -> String {
+        let request = self.json_request(Method::POST, path, body);
+        request.send().await.unwrap().text().await.unwrap()
+    }
+
     /// Creates a thread and returns its id.
     pub(crate) async fn new_thread(&self) -> String {
         let (_, thread) = self.post("/threads", &json!({})).await;
@@ -135,6 +146,12 @@ impl Server {
         self.post(&format!("{thread}/runs/wait"), &run).await;
         thread
     }
+}
+
+/// Returns the data of the events in a stream.
+pub(crate) fn events(text: &str) -> Vec<Value> {
+    let events = text.lines().filter_map(|it| it.strip_prefix("data: "));
+    events.map(|it| serde_json::from_str(it).unwrap()).collect()
 }
 
 impl Drop for Server {

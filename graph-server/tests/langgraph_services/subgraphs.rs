@@ -2,7 +2,6 @@
 
 use graph_core::{Context, NodeError, START, State, StateGraph, subgraph};
 use graph_server::langgraph::{Graphs, Schemas};
-use reqwest::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -210,9 +209,7 @@ async fn stream_of_talk(server: &Server, mode: &str, subgraphs: bool) -> Vec<Str
         "assistant_id": "talk", "input": { "title": "Tea" },
         "stream_mode": mode, "stream_subgraphs": subgraphs,
     });
-    let request = server.request(Method::POST, "/runs/stream");
-    let request = request.header("content-type", "application/json").body(body.to_string());
-    let text = request.send().await.unwrap().text().await.unwrap();
+    let text = server.post_text("/runs/stream", &body).await;
     text.lines().map(str::to_owned).collect()
 }
 

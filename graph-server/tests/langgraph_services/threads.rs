@@ -101,10 +101,9 @@ async fn threads_are_filtered_sorted_and_paginated() {
     let (_, found) = server.post("/threads/search", &newest).await;
     assert_eq!(search_cases::numbers(&found, &ids), [1, 4, 3, 2, 0]);
 
-    let request = server.request(Method::POST, "/threads/search");
-    let request = request.header("content-type", "application/json");
-    let response = request.body(json!({ "limit": 2, "offset": 2 }).to_string()).send();
-    let response = response.await.unwrap();
+    let page = json!({ "limit": 2, "offset": 2 });
+    let request = server.json_request(Method::POST, "/threads/search", &page);
+    let response = request.send().await.unwrap();
     assert_eq!(response.headers()["x-pagination-total"], "5");
     assert_eq!(response.headers()["x-pagination-next"], "4");
 }
@@ -113,10 +112,10 @@ async fn threads_are_filtered_sorted_and_paginated() {
 async fn a_changed_thread_is_returned_unless_the_client_prefers_a_minimal_response() {
     let server = Server::start().await;
     let thread = format!("/threads/{}", server.new_thread().await);
-    let request = server.request(Method::PATCH, &thread).header("content-type", "application/json");
+    let change = json!({ "metadata": { "a": 1 } });
+    let request = server.json_request(Method::PATCH, &thread, &change);
     let request = request.header("prefer", "respond-async, return=minimal");
-    let response = request.body(json!({ "metadata": { "a": 1 } }).to_string()).send();
-    let response = response.await.unwrap();
+    let response = request.send().await.unwrap();
     assert_eq!(response.status(), 204);
     assert_eq!(response.headers()["preference-applied"], "return=minimal");
     assert_eq!(server.get(&thread).await.1["metadata"], json!({ "a": 1 }));

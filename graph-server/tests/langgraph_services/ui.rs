@@ -114,8 +114,7 @@ async fn unsupported_requests_of_user_interfaces_are_rejected() {
 
 /// Sends a request and returns the data of the events in the response.
 async fn stream(server: &Server, path: &str, body: &Value) -> Vec<Value> {
-    let request = server.request(Method::POST, path).header("content-type", "application/json");
-    let response = request.body(body.to_string()).send().await.unwrap();
+    let response = server.json_request(Method::POST, path, body).send().await.unwrap();
     assert_eq!(response.status(), 200, "{body}");
     let text = response.text().await.unwrap();
     let events = text.lines().filter_map(|it| it.strip_prefix("data: "));

@@ -33,7 +33,7 @@ async fn a_due_cron_is_fired_by_one_replica() {
     while cluster.sql(due) != "0" {
         tokio::task::yield_now().await;
     }
-    // Wakes the timers again, after each cron was fired.
+    // All crons have fired. Another new cron wakes the timers again. They must not start further runs.
     let last = b.post("/runs/crons", &cron).await;
     assert_eq!(last["enabled"], true);
     for thread in threads {

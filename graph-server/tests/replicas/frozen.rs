@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use crate::process::{Cluster, held_job, job};
 
-/// Time in which a replica that was continued executes a round, tries to store it, and tries to renew its lease.
+/// Time for a resumed replica to execute a round, try to store it, and try to renew its lease.
 const GRACE: Duration = Duration::from_secs(8);
 /// Tables in which runs and threads are stored.
 const TABLES: [&str; 6] = [

@@ -27,7 +27,7 @@ async fn threads_are_filtered_sorted_and_paginated_by_the_database() {
 }
 
 #[tokio::test]
-async fn values_are_searched_and_changed_threads_are_sorted() {
+async fn threads_are_found_by_their_values_and_sorted_by_status_and_time() {
     let Some(cluster) = Cluster::start() else { return };
     let replica = cluster.replica(1);
     let mut ids = Vec::new();

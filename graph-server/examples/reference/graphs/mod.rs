@@ -1,4 +1,4 @@
-//! The graphs.
+//! The graphs of the reference server.
 
 mod approval;
 mod chat;

@@ -100,7 +100,7 @@ mod tests {
         Cancellation::new(CancelAction::Interrupt, "no longer needed")
     }
 
-    /// Creates a run that executes.
+    /// Creates a run and claims it.
     async fn start_run(manager: &Manager) -> Run {
         let thread = new_thread();
         let run = Run { status: RunStatus::Running, ..new_run(thread.thread_id) };

@@ -24,7 +24,7 @@ impl Manager {
         run: &Run,
         new_thread: Thread,
     ) -> ApiResult<Arc<LiveRun>> {
-        // Declared before `created`, and therefore dropped after `created`.
+        // Declared before `created`, and therefore dropped after it, when the run is no longer in use.
         let mut unstored = UnstoredRun { manager: self, run: run.run_id, is_stored: false };
         let (mut new_thread, mut created) = (Some(new_thread), None);
         let mut cancelled = Vec::new();
@@ -39,7 +39,9 @@ impl Manager {
                 None => view.owner().map(str::to_owned),
             };
             let Some(mut thread) = stored.or_else(|| new_thread.take()) else {
-                return Err(ApiError::internal("the change of a thread was decided twice"));
+                return Err(ApiError::internal(
+                    "the closure that changes a thread was called twice",
+                ));
             };
             prepare_thread(&mut thread, run);
             // The run is added before it can be claimed, so that it is executed under the same `LiveRun`.
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_run_follows_a_run_whose_end_is_stored() {
+    async fn a_run_is_accepted_once_the_final_status_of_the_active_run_is_stored() {
         let dir = tempfile::tempdir().unwrap();
         let storage = storage::open(&dir.path().join("server.sqlite")).unwrap();
         a_run_follows_a_run_that_has_ended(storage).await;
@@ -161,7 +163,7 @@ mod tests {
 
     #[cfg(feature = "postgres")]
     #[tokio::test]
-    async fn a_run_follows_a_run_whose_end_is_stored_in_postgres() {
+    async fn a_run_is_accepted_once_the_final_status_of_the_active_run_is_stored_in_postgres() {
         let Some(url) = graph_tests::postgres::fresh_database() else { return };
         a_run_follows_a_run_that_has_ended(storage::connect(&url).await.unwrap()).await;
     }

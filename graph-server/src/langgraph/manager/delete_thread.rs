@@ -15,8 +15,8 @@ use crate::langgraph::{
 };
 
 impl Manager {
-    /// Cancels the active runs of a thread, waits for their end, and deletes the thread. Fails if the client does not see
-    /// the thread.
+    /// Cancels the active runs of a thread, waits for their end, and deletes the thread. Fails if the client does not
+    /// see the thread.
     pub(in crate::langgraph) async fn delete_thread(
         self: &Arc<Self>,
         thread: Uuid,
@@ -34,7 +34,7 @@ impl Manager {
                 let cancelled = unrestricted.cancel(thread, active.run, cancellation.clone()).await;
                 // A run that ended in the meantime needs no cancellation.
                 if let Ok(live) = cancelled {
-                    live.result().await;
+                    live.output().await;
                 }
             }
             if self.is_shutting_down() {

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use graph_core::{Event, RunError};
 use serde_json::{Value, json};
 
-use super::{LiveRun, Manager, RunResult, finish::lost_error, record::Recorder};
+use super::{LiveRun, Manager, finish::lost_error, record::Recorder};
 use crate::langgraph::{
     any_graph::{GraphEnd, GraphFailure, GraphRun},
     document::to_row,
@@ -56,11 +56,11 @@ impl Manager {
             self.refresh_thread(claim.thread, Some(claim.run), None).await?;
             self.queue.end_run(claim, &json!({})).await?;
             let live = self.lock().live.remove(&claim.run);
-            live.iter().for_each(|it| it.end(RunResult { output: json!({}) }));
+            live.iter().for_each(|it| it.end(json!({})));
             return Ok(());
         };
         let live = self.live_claimed(claim, &run).await?;
-        // A run whose end is stored was cancelled too late.
+        // A cancellation has no effect once the final status of the run is stored.
         if run.status.is_active()
             && let Some(cancellation) = live.cancellation()
         {
@@ -76,7 +76,7 @@ impl Manager {
             let has_failed = run.status.is_failure();
             let failure = has_failed.then(|| live.buffer.failure().unwrap_or_else(lost_error));
             let output = failure.as_ref().map_or(Value::Null, |it| json!({ "__error__": it }));
-            return self.leave_thread(claim, &live, &run, RunResult { output }, failure).await;
+            return self.leave_thread(claim, &live, &run, output, failure).await;
         }
         run.status = RunStatus::Running;
         run.attempt += 1;
@@ -111,14 +111,14 @@ impl Manager {
             Some(Ok((status, output, error))) => {
                 run.status = status;
                 run.updated_at = now();
-                self.finish_run(claim, &live, run, RunResult { output }, error).await?;
+                self.finish_run(claim, &live, run, output, error).await?;
             }
         }
         Ok(())
     }
 
-    /// Takes the checkpointer's lease on the thread from the process that claimed the run before. A process that was killed
-    /// holds no lease, but one that is suspended or disconnected does.
+    /// Takes the checkpointer's lease on the thread from the process that claimed the run before. A process that was
+    /// killed holds no lease, but one that is suspended or disconnected does.
     async fn evict_previous(&self, claim: &Claim) {
         let thread = claim.thread.to_string();
         match self.graphs.checkpointer().evict_lease_holder(&thread).await {

@@ -18,8 +18,8 @@ use crate::langgraph::{
 
 impl Manager {
     /// Deletes the threads whose time to live has ended at `now`. A thread with active runs is deleted after these
-    /// runs. If a thread cannot be deleted, the error is logged and the other threads are still deleted. Returns the time
-    /// until the next thread expires.
+    /// runs. If a thread cannot be deleted, the error is logged and the other threads are still deleted. Returns the
+    /// time until the next thread expires.
     pub(in crate::langgraph) async fn remove_expired(
         self: &Arc<Self>,
         now: DateTime<Utc>,
@@ -45,7 +45,7 @@ impl Manager {
         let mut decide = |entry: ThreadEntry| {
             self.locked_thread(ttl.thread_id, &entry)?;
             check_not_reserved(ttl.thread_id, &entry)?;
-            // The time to live belongs to the owner of the thread, who may not be the client that sets it.
+            // The time to live belongs to the owner of the thread, even if an admin sets it.
             let row = to_row(ttl, entry.owner.as_deref())?;
             Ok(ThreadChange { put: vec![row], ..ThreadChange::default() })
         };

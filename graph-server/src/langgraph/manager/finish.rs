@@ -1,10 +1,10 @@
-//! Ends runs: stores their ends, updates their threads, and ends their streams.
+//! Ends runs: stores their final status, updates their threads, and ends their streams.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{LiveRun, Manager, RunResult, webhook_delivery::PendingWebhook};
+use super::{LiveRun, Manager, webhook_delivery::PendingWebhook};
 use crate::langgraph::{
     cancellation::{CancelAction, Cancellation},
     error::{ApiResult, NamedError},
@@ -43,7 +43,7 @@ impl Manager {
             return Ok(());
         }
         let live = self.lock().live.get(&claim.run).cloned();
-        live.into_iter().for_each(|it| self.end_here(it, RunResult { output: output.clone() }));
+        live.into_iter().for_each(|it| self.end_here(it, output.clone()));
         webhook.into_iter().for_each(|it| self.deliver_soon(it));
         Ok(())
     }
@@ -61,8 +61,8 @@ impl Manager {
             if self.shared_events.is_none() && self.fail(claim).await.is_ok() {
                 return;
             }
-            // The streams end even if the storage failed.
-            self.end_here(live.clone(), RunResult { output: json!({}) });
+            // End the streams of clients even if the storage failed.
+            self.end_here(live.clone(), json!({}));
         }
     }
 
@@ -89,22 +89,22 @@ impl Manager {
             self.graphs.checkpointer().delete_runs(std::slice::from_ref(&id)).await?;
             self.database.delete::<Run>(&id).await?;
             self.refresh_thread(claim.thread, Some(claim.run), None).await?;
-            return self.end_claimed(claim, live, RunResult { output: json!({}) }).await;
+            return self.end_claimed(claim, live, json!({})).await;
         };
         run.status = RunStatus::Interrupted;
         run.cancel_reason = Some(cancellation.reason);
         run.updated_at = now();
-        self.finish_run(claim, live, run, RunResult { output: Value::Null }, None).await
+        self.finish_run(claim, live, run, Value::Null, None).await
     }
 
-    /// Stores a run that has ended with its webhook, updates its thread, and ends the streams. The status is stored
-    /// first, because clients read it when a stream ends.
+    /// Stores an ended run and its webhook, updates the thread, and ends the streams. The status is stored first,
+    /// because clients read it when a stream ends.
     pub(super) async fn finish_run(
         &self,
         claim: &Claim,
         live: &Arc<LiveRun>,
         run: Run,
-        result: RunResult,
+        output: Value,
         error: Option<NamedError>,
     ) -> ApiResult<()> {
         let values = match run.kwargs.webhook {
@@ -116,18 +116,18 @@ impl Manager {
             self.abandon(live);
             return Ok(());
         }
-        self.leave_thread(claim, live, &run, result, error).await?;
+        self.leave_thread(claim, live, &run, output, error).await?;
         webhook.into_iter().for_each(|it| self.deliver_soon(it));
         Ok(())
     }
 
-    /// Updates the thread of a run whose end is stored, or deletes a temporary thread, and ends the streams.
+    /// Updates the thread of a run whose final status is stored, or deletes a temporary thread, and ends the streams.
     pub(super) async fn leave_thread(
         &self,
         claim: &Claim,
         live: &Arc<LiveRun>,
         run: &Run,
-        mut result: RunResult,
+        mut output: Value,
         error: Option<NamedError>,
     ) -> ApiResult<()> {
         let values = match run.kwargs.temporary {
@@ -135,13 +135,13 @@ impl Manager {
             true => self.values(run).await?,
             false => self.refresh_thread(claim.thread, Some(claim.run), error).await?,
         };
-        if result.output.is_null() {
-            result.output = values.unwrap_or_else(|| json!({}));
+        if output.is_null() {
+            output = values.unwrap_or_else(|| json!({}));
         }
         if run.kwargs.temporary {
             self.remove_thread(claim.thread).await?;
         }
-        self.end_claimed(claim, live, result).await
+        self.end_claimed(claim, live, output).await
     }
 
     /// Returns the values of a run's thread.
@@ -151,24 +151,24 @@ impl Manager {
         Ok(state.map(|it| it.values))
     }
 
-    /// Removes a run that has ended from the queue, and ends its streams.
+    /// Removes an ended run from the queue, and ends its streams.
     async fn end_claimed(
         &self,
         claim: &Claim,
         live: &Arc<LiveRun>,
-        result: RunResult,
+        output: Value,
     ) -> ApiResult<()> {
         // The lease cannot be renewed once the run is removed from the queue. `is_finishing` prevents this failure from
         // being treated as a lost lease.
         live.set_finishing();
-        self.queue.end_run(claim, &result.output).await?;
-        self.end_here(live.clone(), result);
+        self.queue.end_run(claim, &output).await?;
+        self.end_here(live.clone(), output);
         Ok(())
     }
 
     /// Ends the streams of a run that this process has executed, and keeps its events for a while.
-    fn end_here(&self, live: Arc<LiveRun>, result: RunResult) {
-        live.end(result);
+    fn end_here(&self, live: Arc<LiveRun>, output: Value) {
+        live.end(output);
         self.lock().keep_ended(live);
     }
 }

@@ -46,14 +46,8 @@ pub(in crate::langgraph) struct LiveRun {
     /// Whether another replica has announced events that were not read yet.
     pub(super) is_stale: AtomicBool,
     cancelled: Mutex<Option<Cancellation>>,
-    result: OnceLock<RunResult>,
-}
-
-/// Result of a run.
-#[derive(Debug, Clone)]
-pub(in crate::langgraph) struct RunResult {
-    /// Response to a client that waits for the run: the final values, or an error.
-    pub(in crate::langgraph) output: Value,
+    /// Response to clients that wait for the run: the final values, or an error.
+    output: OnceLock<Value>,
 }
 
 impl LiveRun {
@@ -84,7 +78,7 @@ impl LiveRun {
             following: tokio::sync::Mutex::default(),
             is_stale: AtomicBool::new(false),
             cancelled: Mutex::default(),
-            result: OnceLock::new(),
+            output: OnceLock::new(),
         }
     }
 
@@ -156,21 +150,21 @@ impl LiveRun {
         self.claim().is_some()
     }
 
-    /// Sets the result and ends the event streams. Does nothing if the run has already ended.
-    pub(super) fn end(&self, result: RunResult) {
-        let _ = self.result.set(result);
+    /// Sets the output and ends the event streams. Does nothing if the run has already ended.
+    pub(super) fn end(&self, output: Value) {
+        let _ = self.output.set(output);
         self.buffer.close();
     }
 
-    /// Waits for the end of the run. Returns `None` if the server is shutting down and the run will continue later.
-    pub(in crate::langgraph) async fn result(&self) -> Option<RunResult> {
+    /// Waits for the output of the run. Returns `None` if the server is shutting down and the run will continue later.
+    pub(in crate::langgraph) async fn output(&self) -> Option<Value> {
         self.buffer.closed().await;
-        self.result.get().cloned()
+        self.output.get().cloned()
     }
 
     /// Returns whether the run has ended.
     pub(in crate::langgraph) fn has_ended(&self) -> bool {
-        self.result.get().is_some()
+        self.output.get().is_some()
     }
 
     /// Returns whether the run is visible to a client.

@@ -35,8 +35,8 @@ impl LiveRuns {
         self.live.entry(run.run_id).or_insert_with(new).clone()
     }
 
-    /// Returns a `LiveRun` for a run that has ended, without adding it to the map. If it were added before its end is
-    /// read from the storage, another request could find it and wait for its end forever.
+    /// Returns a `LiveRun` for a run that has ended, without adding it to the map. A request that finds a run in the
+    /// map waits for its output, and would wait forever if the output was not yet read from the storage.
     pub(super) fn unlisted(&self, run: &Run, owner: Option<String>) -> Arc<LiveRun> {
         let feed = self.existing_feed(run.thread_id);
         let counter = feed.map(|it| it.counter.clone()).unwrap_or_default();

@@ -86,7 +86,7 @@ mod tests {
             async move { manager.change_thread(id, |it| it.metadata = team("west")).await }
         });
         assert!(timeout(Duration::from_secs(10), &mut moving).await.is_err());
-        // Other changes do not wait.
+        // Changes that keep the metadata do not wait for the lock.
         manager.change_thread(id, |it| it.error = None).await.unwrap();
         drop(first);
         assert!(timeout(Duration::from_secs(10), &mut moving).await.is_err());

@@ -79,8 +79,8 @@ impl EventSource for ProtocolEvents {
                     items.iter().for_each(|it| self.ready.extend(current.encoder.encode(it)));
                 }
                 None => {
-                    // Without a result, the server is shutting down, and the run continues later.
-                    current.run.result().await?;
+                    // If there is no output, the server is shutting down, and the run continues later.
+                    current.run.output().await?;
                     self.seen = current.run.buffer.last_seq();
                     self.ready.extend(current.encoder.end(self.seen));
                     self.current = None;

@@ -16,8 +16,8 @@ use crate::langgraph::{
 };
 
 impl Manager {
-    /// Updates a thread after a run or an edit of its state. `ended` is the run that has ended, and `error` its error. A
-    /// run that answered an unknown interrupt leaves its thread as it was. Returns the values of the thread.
+    /// Updates a thread after a run or an edit of its state. `ended` is the run that has ended, and `error` its error.
+    /// A run that answered an unknown interrupt does not change its thread. Returns the values of the thread.
     pub(in crate::langgraph) async fn refresh_thread(
         &self,
         id: Uuid,

@@ -1,8 +1,8 @@
 //! Repairs the threads of an earlier process that was killed while it ended a run.
 //!
-//! The end of a run is stored before its thread is updated. If the storage is shared, the run stays in the queue until
-//! both are stored, so the replica that claims it next updates the thread. SQLite has no such queue: the runs that have
-//! ended are not queued again.
+//! The final status of a run is stored before its thread is updated. If the storage is shared, the run stays in the
+//! queue until both are stored, so the replica that claims it next updates the thread. SQLite has no such queue: the
+//! runs that have ended are not queued again.
 
 use std::collections::HashSet;
 

@@ -67,7 +67,7 @@ impl Manager {
             Notice::StateEdited(thread) => self.publish_current_state(thread).await,
             Notice::Deleted(thread) => self.lock().forget_thread(thread),
             Notice::Timer => self.timer_changed.notify_one(),
-            // The task that renews the leases handles it.
+            // The task that renews the leases handles this notice.
             Notice::Cancelled => {}
             Notice::Lost => {
                 let (active, feeds) = {
@@ -85,7 +85,7 @@ impl Manager {
         }
     }
 
-    /// Adds a run that was started to an event feed that contains the runs of other replicas or has readers.
+    /// Adds a new run to an event feed if the feed is loaded. Otherwise loads the feed if it has readers.
     async fn add_to_feed(self: &Arc<Self>, thread: Uuid, feed: Arc<ThreadFeed>, run: Uuid) {
         // Waits until the feed is loaded, if it is being loaded.
         drop(feed.loading.lock().await);

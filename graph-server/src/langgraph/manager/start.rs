@@ -6,8 +6,8 @@ use super::{Manager, dispatch, leases, replica};
 use crate::langgraph::error::ApiResult;
 
 impl Manager {
-    /// Completes the work of an earlier process that was killed, and spawns the tasks that execute runs. They end when the
-    /// manager is dropped.
+    /// Completes the work of an earlier process that was killed, and spawns the tasks that execute runs. They end when
+    /// the manager is dropped.
     pub(in crate::langgraph) async fn start(self: &Arc<Self>) -> ApiResult<()> {
         if self.shared_events.is_none() {
             self.repair_threads().await?;

@@ -4,7 +4,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use uuid::Uuid;
 
-use super::{LiveRun, Manager, RunResult, ThreadFeed};
+use super::{LiveRun, Manager, ThreadFeed};
 use crate::langgraph::{
     error::ApiResult,
     records::Run,
@@ -13,7 +13,7 @@ use crate::langgraph::{
 };
 
 impl Manager {
-    /// Returns a run whose events can be read: it is active, or its events are in memory or stored.
+    /// Returns a run whose events can be read: an active run, or one with events in memory or in the storage.
     pub(super) async fn live_stored(&self, run: Uuid) -> ApiResult<Option<Arc<LiveRun>>> {
         if let Some(live) = self.find_or_abandon(run) {
             self.follow_run(&live).await?;
@@ -63,7 +63,7 @@ impl Manager {
     /// Takes over the execution of a claimed run, with the events that an earlier process has stored.
     pub(super) async fn execute_here(&self, claim: &Claim, live: &LiveRun) -> ApiResult<()> {
         let _following = live.following.lock().await;
-        // From now on, the lease is renewed.
+        // The lease is renewed as soon as the run counts as executing.
         live.set_executing(claim.fence);
         if let Err(error) = self.read_events(live).await {
             self.abandon(live);
@@ -103,7 +103,7 @@ impl Manager {
                         }
                     }
                     StoredEvent::End { output } => {
-                        live.end(RunResult { output });
+                        live.end(output);
                         return Ok(());
                     }
                 }

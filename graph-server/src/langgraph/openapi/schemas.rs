@@ -74,7 +74,7 @@ fn list(items: &Value) -> Value {
     json!({ "type": "array", "items": items })
 }
 
-fn reference(schema: &str) -> Value {
+pub(super) fn reference(schema: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{schema}") })
 }
 

@@ -63,18 +63,18 @@ pub(super) const fn tag(name: &'static str, resource: Resource) -> Tag {
     Tag { name, resource }
 }
 
-/// Returns an operation that reads. Its answer is any JSON value.
+/// Returns a GET operation that reads. Its answer is any JSON value.
 pub(super) const fn get(tag: Tag, path: &'static str, summary: &'static str) -> Operation {
     let (access, answer) = (Some((tag.resource, Read)), Answer::Any);
     Operation { method: "get", path, tag, access, summary, query: &[], body: None, answer }
 }
 
-/// Returns an operation that creates something. Its answer is any JSON value.
+/// Returns a POST operation that creates. Its answer is any JSON value.
 pub(super) const fn post(tag: Tag, path: &'static str, summary: &'static str) -> Operation {
     get(tag, path, summary).method("post", Create)
 }
 
-/// Returns an operation that deletes something.
+/// Returns a DELETE operation. Its answer is empty.
 pub(super) const fn delete(tag: Tag, path: &'static str, summary: &'static str) -> Operation {
     get(tag, path, summary).answer(Answer::Empty).method("delete", Delete)
 }

@@ -1,4 +1,4 @@
-//! Crons.
+//! The record of a cron.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

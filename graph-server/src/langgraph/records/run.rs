@@ -1,4 +1,4 @@
-//! Runs.
+//! The record of a run, and its status.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -12,7 +12,7 @@ use crate::langgraph::{
     },
 };
 
-/// A run.
+/// A run, as it is stored and returned to clients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::langgraph) struct Run {
     pub(in crate::langgraph) run_id: Uuid,

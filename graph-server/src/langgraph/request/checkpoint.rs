@@ -12,8 +12,8 @@ use crate::langgraph::{
 
 /// A reference to a checkpoint of a thread, or of one of its subgraphs.
 ///
-/// Clients also send the checkpoints of the enclosing graphs in `checkpoint_map`. They are stored with each checkpoint of a
-/// subgraph, so the request need not contain them.
+/// Clients also send the checkpoints of the enclosing graphs in `checkpoint_map`. They are stored with each checkpoint
+/// of a subgraph, so the request need not contain them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::langgraph) struct CheckpointRef {

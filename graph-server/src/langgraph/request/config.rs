@@ -28,8 +28,8 @@ pub(in crate::langgraph) struct Config {
     pub(in crate::langgraph) run_name: Option<String>,
 }
 
-/// Keys of `configurable` that identify a run, its graph and its checkpoints. Clients copy them from states and runs into
-/// configurations.
+/// Keys of `configurable` that identify a run, its graph and its checkpoints. Clients copy them from states and runs
+/// into configurations.
 const ADDRESS_KEYS: [&str; 7] = [
     "thread_id", "checkpoint_id", "checkpoint_ns", "checkpoint_map", "run_id", "graph_id",
     "assistant_id",

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use super::threads::IfExists;
 use crate::langgraph::{
     access::Access,
     assistants::{find_assistant, store_new, versions},
@@ -53,15 +54,6 @@ struct CreateAssistant {
     description: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     if_exists: IfExists,
-}
-
-/// Handling of a request whose id is already in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum IfExists {
-    #[default]
-    Raise,
-    DoNothing,
 }
 
 async fn create(

@@ -74,7 +74,7 @@ async fn create_for_thread(
     Body(body): Body<Settings>,
 ) -> ApiResult<Json<Cron>> {
     let thread = manager.thread(parse_id("thread", &thread)?).await?.thread_id;
-    // The cron belongs to the owner of its thread, who may not be the client, if this is an admin.
+    // The cron belongs to the owner of its thread, even if an admin creates it.
     let owner = manager.database.owner_of::<Thread>(&thread.to_string()).await?.flatten();
     let view = manager.database.view().clone().creating_for(owner.as_deref());
     create_cron(&manager.with_view(view), Some(thread), body).await
@@ -89,7 +89,7 @@ async fn create_cron(
     let assistant = assistant.ok_or_else(|| {
         ApiError::invalid("`assistant_id` is missing; set it to an assistant id or a graph name")
     })?;
-    // As in LangGraph, an unknown graph has status 404 here, and 422 for runs.
+    // As in LangGraph, the response to an unknown graph has the status 404 here, but 422 for requests that create runs.
     if Uuid::try_parse(assistant).is_err() {
         manager.graph(assistant)?;
     }

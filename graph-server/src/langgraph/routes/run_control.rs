@@ -13,9 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::run_response::{
-    CancelOnDrop, address, selection, stream_run, wait_for_run, with_location,
-};
+use super::run_response::{CancelOnDrop, address, stream_run, wait_for_run, with_location};
 use crate::langgraph::{
     access::Access,
     cancellation::{CancelAction, Cancellation},
@@ -88,7 +86,7 @@ async fn delete(
     manager.run(thread, run).await?;
     let cancellation = Cancellation::new(CancelAction::Interrupt, "the run was deleted");
     if let Ok(live) = manager.cancel(thread, run, cancellation).await {
-        live.result().await;
+        live.output().await;
     }
     manager.database.delete::<Run>(&run.to_string()).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -108,7 +106,7 @@ async fn cancel(
     if !wait {
         return Ok(with_location(StatusCode::ACCEPTED.into_response(), &own, Some("join")));
     }
-    live.result().await;
+    live.output().await;
     Ok(with_location(Json(json!({})).into_response(), &own, Some("join")))
 }
 
@@ -237,11 +235,11 @@ async fn join_stream(
     let seen = last_event_id(&headers)?;
     let (thread, run) = ids(&thread, &run)?;
     let stored = manager.run(thread, run).await?;
-    let mut selection = selection(&stored);
-    selection.modes = modes.unwrap_or(selection.modes);
     let response = match manager.live(run).await? {
         Some(live) => {
             let guard = CancelOnDrop::new(&manager, &live, on_disconnect);
+            let mut selection = live.selection.clone();
+            selection.modes = modes.unwrap_or(selection.modes);
             let seen =
                 seen.or_else(|| live.has_ended().then(|| (live.buffer.last_seq(), usize::MAX)));
             stream_run(&live, selection, seen, guard)

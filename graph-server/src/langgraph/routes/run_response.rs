@@ -107,11 +107,6 @@ pub(super) fn address(run: &Run) -> String {
     format!("/threads/{}/runs/{}", run.thread_id, run.run_id)
 }
 
-/// Returns the events selected by the request that created the run.
-pub(super) fn selection(run: &Run) -> Selection {
-    Selection { modes: run.kwargs.stream_mode.clone(), subgraphs: run.kwargs.subgraphs }
-}
-
 async fn thread_of_run(
     manager: &Manager,
     thread: Option<Uuid>,
@@ -172,11 +167,8 @@ pub(super) fn stream_run(
 /// connection open.
 pub(super) fn wait_for_run(live: &Arc<LiveRun>, guard: CancelOnDrop) -> Response {
     let live = live.clone();
-    let result = async move {
-        let result = live.result().await;
-        result.map_or_else(|| json!({}), |it| it.output)
-    };
-    chunked_json(Box::pin(result), guard)
+    let output = async move { live.output().await.unwrap_or_else(|| json!({})) };
+    chunked_json(Box::pin(output), guard)
 }
 
 fn chunked_json<F: Future<Output = Value> + Send + Unpin + 'static>(

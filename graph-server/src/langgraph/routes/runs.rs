@@ -1,4 +1,4 @@
-//! Runs on threads: create, and wait for them or stream them.
+//! Runs on threads: create, wait and stream.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use axum::{
 };
 
 use super::run_response::{
-    CancelOnDrop, address, create_run, selection, stream_run, wait_for_run, with_location,
+    CancelOnDrop, address, create_run, stream_run, wait_for_run, with_location,
 };
 use crate::langgraph::{
     access::Access,
@@ -53,6 +53,6 @@ async fn stream(
 ) -> ApiResult<Response> {
     let (run, live) = create_run(&manager, Some(parse_id("thread", &thread)?), &body).await?;
     let guard = CancelOnDrop::new(&manager, &live, body.on_disconnect);
-    let response = stream_run(&live, selection(&run), None, guard);
+    let response = stream_run(&live, live.selection.clone(), None, guard);
     Ok(with_location(response, &address(&run), Some("stream")))
 }

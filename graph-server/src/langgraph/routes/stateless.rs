@@ -17,8 +17,7 @@ use uuid::Uuid;
 use super::{
     run_control::{last_event_id, on_disconnect, stream_modes},
     run_response::{
-        CancelOnDrop, address, check_run, create_run, selection, stream_run, wait_for_run,
-        with_location,
+        CancelOnDrop, address, check_run, create_run, stream_run, wait_for_run, with_location,
     },
 };
 use crate::langgraph::{
@@ -62,7 +61,7 @@ async fn wait(Access(manager): Access, Body(body): Body<RunCreate>) -> ApiResult
 async fn stream(Access(manager): Access, Body(body): Body<RunCreate>) -> ApiResult<Response> {
     let (run, live) = create_run(&manager, None, &body).await?;
     let guard = CancelOnDrop::new(&manager, &live, body.on_disconnect);
-    let response = stream_run(&live, selection(&run), None, guard);
+    let response = stream_run(&live, live.selection.clone(), None, guard);
     Ok(with_location(response, &short_address(&run), Some("stream")))
 }
 

@@ -197,7 +197,7 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Backend(_) | StoreError::Embed(_) => Self::internal(&error),
-            // The status of LangGraph's server.
+            // LangGraph's server answers these errors with status 400.
             StoreError::EmptyNamespace
             | StoreError::ReservedRoot { .. }
             | StoreError::Filter(_) => Self::bad_request(error.to_string()),

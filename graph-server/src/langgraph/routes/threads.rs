@@ -53,9 +53,10 @@ struct CreateThread {
     ttl: Option<TtlRequest>,
 }
 
+/// Handling of a request whose id is already in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum IfExists {
+pub(super) enum IfExists {
     #[default]
     Raise,
     DoNothing,

@@ -8,7 +8,8 @@ use crate::{
     service::{ReadOutcome, Service, ServiceError},
 };
 
-/// A run of a service that a node follows. If the node is cancelled or fails while the run executes, the run is cancelled.
+/// A run of a service that a node follows. If the node is cancelled or fails while the run executes, the run is
+/// cancelled.
 pub(super) struct FollowedRun {
     service: Service,
     id: String,
@@ -21,8 +22,8 @@ impl FollowedRun {
         Self { service: service.clone(), id, cancel_on_drop: false }
     }
 
-    /// Sends the events of the run to the graph, until the run has ended or waits for an answer. `after` is the number of
-    /// the last event that was sent before. Returns the status of the run and the number of its last event.
+    /// Sends the events of the run to the graph, until the run has ended or waits for an answer. `after` is the number
+    /// of the last event that was sent before. Returns the status of the run and the number of its last event.
     ///
     /// If the run has stopped, and was not `resumed` by this execution of the node, it is resumed first.
     pub(super) async fn follow(

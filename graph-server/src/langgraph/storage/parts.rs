@@ -1,4 +1,4 @@
-//! The parts of the storage.
+//! The storage of the API.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{
     shared_events::{EventLog, SharedEvents},
 };
 
-/// The parts of the storage.
+/// The storage of the API: documents, the run queue and events.
 #[derive(Debug, Clone)]
 pub(in crate::langgraph) struct Storage {
     pub(in crate::langgraph) documents: Arc<dyn Documents>,

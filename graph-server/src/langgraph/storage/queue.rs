@@ -20,7 +20,7 @@ pub(in crate::langgraph) struct ActiveRun {
     pub(in crate::langgraph) started: bool,
     /// Whether the start time of the run has been reached.
     pub(in crate::langgraph) due: bool,
-    /// Whether the end of the run is stored. The run leaves the queue when its thread is updated.
+    /// Whether the final status of the run is stored. The run leaves the queue when its thread is updated.
     pub(in crate::langgraph) has_ended: bool,
 }
 
@@ -122,8 +122,8 @@ pub(in crate::langgraph) trait RunQueue: fmt::Debug + Send + Sync {
     /// Claims the next run that may execute.
     async fn claim_next(&self) -> ApiResult<Next>;
 
-    /// Stores a request to cancel a run, so that it survives a crash. A rollback overrides an interrupt that was requested
-    /// earlier.
+    /// Stores a request to cancel a run, so that it survives a crash. A rollback overrides an interrupt that was
+    /// requested earlier.
     async fn request_cancel(
         &self,
         run: Uuid,

@@ -38,8 +38,8 @@ impl EventBuffer {
         let mut items = self.lock();
         let seq = self.counter.fetch_add(SEQ_STEP, Ordering::Relaxed) + SEQ_STEP;
         append(&mut items, Item { seq, at: SystemTime::now(), body });
-        // Readers are notified while the lock is held, so every reader that is polled after another reader has read the
-        // event is ready too.
+        // Readers are notified while the lock is held: once one reader has read the event, all other readers are ready
+        // too.
         self.end.send_modify(|end| end.0 = seq);
     }
 

@@ -76,8 +76,8 @@ pub(in crate::langgraph) fn checkpoint_map(checkpoints: &BTreeMap<String, Checkp
 /// Entries of `configurable` that refer to a checkpoint.
 const REFERENCE_KEYS: [&str; 4] = ["thread_id", "checkpoint_ns", "checkpoint_id", "checkpoint_map"];
 
-/// Adds the references to a checkpoint and its parent that the `debug` stream contains, and replaces the configurations of
-/// subgraphs by references.
+/// Adds the references to a checkpoint and its parent that the `debug` stream contains, and replaces the configurations
+/// of subgraphs by references.
 pub(super) fn with_references(mut checkpoint: Value) -> Value {
     let reference = |config: &Value| {
         let mut reference = config.get("configurable")?.as_object()?.clone();

@@ -25,7 +25,7 @@ struct GraphProgress {
     step: i64,
     /// The step's tasks, by their ids on the wire.
     tasks: HashMap<String, StartedTask>,
-    /// Number of tasks of the step with payloads.
+    /// Number of tasks of the step that received a payload.
     n_payloads: u32,
     /// The current checkpoint.
     checkpoint: Option<CheckpointId>,
@@ -71,7 +71,7 @@ impl Progress {
         enclosing.filter_map(entry).collect()
     }
 
-    /// Returns the input of a task of the current step of a graph.
+    /// Returns the input of a task in the current step of a graph.
     pub(super) fn input(&self, namespace: &str, task: &str) -> Option<&Value> {
         let Body::Engine(event) = &self.task(namespace, task)?.event.body else { return None };
         match &event.kind {
@@ -80,7 +80,7 @@ impl Progress {
         }
     }
 
-    /// Returns the index of the payload that a task of the current step of a graph has, among the payloads of the step.
+    /// Returns the index of a task's payload among the payloads of the graph's current step, if the task has a payload.
     pub(super) fn payload_index(&self, namespace: &str, task: &str) -> Option<u32> {
         self.task(namespace, task)?.payload_index
     }

@@ -1,4 +1,5 @@
-//! The events of a run that an earlier execution has published, for executions that repeat all events.
+//! Skips the events of a run that an earlier execution has already published, when a later execution repeats all
+//! events.
 
 use super::{buffer::EventBuffer, item::Body};
 
@@ -58,7 +59,7 @@ mod tests {
     use super::*;
     use crate::langgraph::stream::collect::Collector;
 
-    /// Returns the items of a run, with the numbers of their events.
+    /// Returns the items of a run, each with the sequence number of its event.
     fn items() -> Vec<(u64, Body)> {
         let piece = |text: &str| {
             EventKind::Message(json!({ "type": "AIMessageChunk", "id": "m", "content": text }))

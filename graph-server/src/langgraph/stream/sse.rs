@@ -36,8 +36,8 @@ pub(in crate::langgraph) struct RunEvents {
 }
 
 impl RunEvents {
-    /// Creates a stream of the events after the event `seen`. `reader` must start at the first event of the run, because
-    /// later events refer to earlier ones.
+    /// Creates a stream of the events after the event `seen`. `reader` must start at the first event of the run,
+    /// because later events refer to earlier ones.
     pub(in crate::langgraph) fn new(
         reader: BufferReader,
         selection: Selection,

@@ -1,5 +1,5 @@
-//! Streams for user interfaces: AG-UI and the AI SDK's UI message stream. Both are folds of the event protocol, which
-//! already splits messages into blocks and reports the lifecycle of a run.
+//! Streams for user interfaces: AG-UI and the AI SDK's UI message stream. Both are derived from the event protocol,
+//! which already splits messages into blocks and reports the lifecycle of a run.
 
 mod ag_ui;
 mod ag_ui_messages;

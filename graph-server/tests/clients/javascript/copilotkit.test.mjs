@@ -105,7 +105,7 @@ check("CopilotKit: a run is cancelled", async () => {
       agent.abortRun();
     }
   });
-  // The agent does not end the message that was arriving, which its own client reports.
+  // The agent does not end the message that was arriving, and its own client reports this.
   await aborted.catch((error) => assert.match(error.message, /text messages are still active/));
   assert.ok(isAborted);
   const [{ status }] = await until(async () => {

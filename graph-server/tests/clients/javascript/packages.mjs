@@ -1,4 +1,5 @@
-// Loads the pinned packages from the directory into which they are installed, which is not above this file.
+// Loads the pinned packages from `GRAPH_CLIENTS_NODE`, because Node.js looks for packages only in directories above the
+// importing file.
 import { createRequire } from "node:module";
 import path from "node:path";
 import { test } from "node:test";
@@ -8,7 +9,7 @@ export const load = createRequire(path.join(path.resolve(process.env.GRAPH_CLIEN
 
 export const URL = process.env.GRAPH_SERVER_URL.replace(/\/$/, "");
 
-/** Declares a case with a time limit. `fault` says why LangGraph's own server fails it. */
+/** Declares a case with a time limit. `fault` says why LangGraph's own server fails the case. */
 export function check(name, run, fault) {
   const isExpectedToFail = process.env.GRAPH_SERVER_IS_LANGGRAPH === "1" && fault;
   test(name, { timeout: 600_000, todo: isExpectedToFail || false }, run);

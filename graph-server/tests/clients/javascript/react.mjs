@@ -5,7 +5,7 @@ globalThis.IS_REACT_ACT_ENVIRONMENT = false;
 export const React = load("react");
 const { create } = load("react-test-renderer");
 
-/** Renders a component, which is removed with `unmount()` of the result. */
+/** Renders a component. `unmount()` on the result removes it. */
 export const render = (component, properties) => create(React.createElement(component, properties));
 
 /** Renders a component that uses `useStream`. `current` is what the hook returned last. */

@@ -9,7 +9,8 @@ use crate::langgraph::{
     records::Cron,
 };
 
-/// Returns the first time after `now` at which a cron starts a run. Returns `None` if its end comes first.
+/// Returns the first time after `now` at which a cron starts a run. Returns `None` if the cron ends before this
+/// time.
 pub(super) fn next_date(cron: &Cron, now: DateTime<Utc>) -> ApiResult<Option<String>> {
     let invalid = |error: &dyn std::fmt::Display| {
         ApiError::invalid(format!(

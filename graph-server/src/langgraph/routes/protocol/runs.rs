@@ -64,7 +64,7 @@ async fn create(
     let config = options.config.map(Value::Object).unwrap_or(Value::Null);
     body["assistant_id"] = json!(assistant);
     body["if_not_exists"] = json!("create");
-    // Clients of the protocol can continue every stream.
+    // Clients of this protocol can resume every stream.
     body["stream_resumable"] = json!(true);
     let configurable = &config["configurable"];
     body["checkpoint"] = json!({
@@ -156,7 +156,7 @@ pub(super) async fn respond_to_interrupts(
 async fn pending_interrupts(manager: &Manager, thread: Uuid) -> CommandResult<Vec<String>> {
     let last = manager.feed(thread).await?.runs.borrow().last().cloned();
     if let Some(run) = last.filter(|it| it.buffer.has_interrupt()) {
-        run.result().await;
+        run.output().await;
     }
     let stored = manager.database.get::<Thread>(&thread.to_string()).await?;
     let interrupts = stored.map(|it| it.interrupts).unwrap_or_default();
@@ -188,8 +188,8 @@ enum InjectedRole {
     System,
 }
 
-/// Sends a message to the thread's assistant, as the input of a new run. The run starts when the active ones have ended,
-/// because the state of a graph cannot be changed while it runs.
+/// Sends a message to the thread's assistant, as the input of a new run. The run starts when the active ones have
+/// ended, because the state of a graph cannot be changed while it runs.
 pub(super) async fn inject(
     manager: &Arc<Manager>,
     thread: Uuid,

@@ -96,7 +96,8 @@ pub(super) async fn list_checkpoints(
     Ok((result, applied_through(manager, thread).await?))
 }
 
-/// Returns the node that created a checkpoint, if exactly one node did. `listed` contains states that were already read.
+/// Returns the node that created a checkpoint, if exactly one node did. `listed` contains states that were already
+/// read.
 async fn creator(
     graph: &dyn AnyGraph,
     thread: &str,

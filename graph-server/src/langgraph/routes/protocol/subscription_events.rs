@@ -94,9 +94,10 @@ impl SubscriptionEvents {
         }
     }
 
-    /// Encodes an event. If it follows the end of its run, because its subscription was added later, it gets the number
-    /// after the latest end, which is otherwise unused. The statuses of the run and the interrupts keep their numbers, by
-    /// which clients recognise outdated ones.
+    /// Encodes an event. An event can follow the end of its run, because its subscription was added later. Clients do
+    /// not read such an event under its own number, so it gets the number after the latest end, which no other event
+    /// has. The statuses of the run and the interrupts keep their numbers, because clients use them to recognise
+    /// outdated events.
     fn number(&mut self, event: WireEvent) -> Value {
         let WireEvent { id: (number, _), event: method, mut data } = event;
         let params = &data["params"];

@@ -23,13 +23,13 @@ use self::{
 };
 use super::{
     envelope::{Request, RpcError, response},
-    run::start_run,
+    run::{output_of, start_run},
 };
 use crate::langgraph::{
     access::Access,
     assistants::find_assistant,
     cancellation::{CancelAction, Cancellation},
-    error::{ApiError, ApiResult},
+    error::ApiResult,
     id::new_id,
     manager::{LiveRun, Manager},
     records::{Run, RunStatus, Thread},
@@ -102,10 +102,7 @@ async fn send(manager: &Arc<Manager>, assistant: &str, params: &Value) -> Result
 
 /// Waits for the end of a task and encodes it.
 async fn ended(manager: &Manager, task: &Task, live: &LiveRun) -> Result<Value, RpcError> {
-    let result = live.result().await;
-    let output = result
-        .ok_or_else(|| ApiError::conflict("the server is shutting down; try again later"))?
-        .output;
+    let output = output_of(live).await?;
     let Outcome { state, text } = task.outcome(manager, &output).await?;
     Ok(task.to_json(state, text.as_deref()))
 }

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::{
     envelope::{Request, RpcError, response},
-    run::{error_of, start_run},
+    run::{error_of, output_of, start_run},
 };
-use crate::langgraph::{access::Access, error::ApiError, manager::Manager, request::body::Body};
+use crate::langgraph::{access::Access, manager::Manager, request::body::Body};
 
 /// Versions of the protocol that the endpoint supports, newest first. Version 2025-03-26 is missing, because it
 /// requires servers to accept batches of requests; no other version has batches.
@@ -106,10 +106,7 @@ async fn call_tool(manager: &Arc<Manager>, params: &Value) -> Result<Value, RpcE
         _ => return Err(RpcError::invalid_params("`arguments` must be an object")),
     };
     let (_, live) = start_run(manager, None, name, &input).await?;
-    let result = live.result().await;
-    let output = result
-        .ok_or_else(|| ApiError::conflict("the server is shutting down; try again later"))?
-        .output;
+    let output = output_of(&live).await?;
     Ok(match error_of(&output) {
         Some(error) => {
             json!({ "content": [{ "type": "text", "text": error }], "isError": true })

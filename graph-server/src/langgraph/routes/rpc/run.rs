@@ -25,6 +25,12 @@ pub(super) async fn start_run(
     Ok((run.run_id, live))
 }
 
+/// Waits for the end of a run and returns its output.
+pub(super) async fn output_of(live: &LiveRun) -> ApiResult<Value> {
+    let shutting_down = || ApiError::conflict("the server is shutting down; try again later");
+    live.output().await.ok_or_else(shutting_down)
+}
+
 /// Returns the error of a failed run's output.
 pub(super) fn error_of(output: &Value) -> Option<String> {
     let error = output.get("__error__")?;

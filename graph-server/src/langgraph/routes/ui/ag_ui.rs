@@ -71,7 +71,7 @@ struct ResumeEntry {
 #[serde(rename_all = "snake_case")]
 enum ResumeStatus {
     Resolved,
-    /// The node that waits receives null.
+    /// The user cancelled the interrupt. The waiting node receives null.
     Cancelled,
 }
 

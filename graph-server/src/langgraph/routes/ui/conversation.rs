@@ -86,15 +86,16 @@ impl Conversation {
         }
     }
 
-    /// Fails unless `message` is the last answer or the last message of the user. An answer has the id of its run in the
-    /// streams, and its own id in the thread.
+    /// Fails unless `message` is the last answer or the last message of the user. An answer has the id of its run in
+    /// the streams, and its own id in the thread.
     pub(super) async fn check_is_last(&self, message: &str) -> ApiResult<()> {
         let stored = self.messages();
         if [last_id(stored, "ai"), last_id(stored, "human")].contains(&Some(message)) {
             return Ok(());
         }
         let runs = self.runs().await?;
-        // If the graph adds messages of the user, the last one in the thread is not the last one that was sent.
+        // If the graph adds messages of the user, the last such message in the thread is not the last one that was
+        // sent.
         let question = runs.iter().rev().find_map(|it| last_id(input_messages(it), "human"));
         let is_last_run = runs.last().is_some_and(|it| it.run_id.to_string() == message);
         if is_last_run || question == Some(message) {

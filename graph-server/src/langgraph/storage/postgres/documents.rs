@@ -43,6 +43,20 @@ pub(super) async fn put(
     }
 }
 
+impl PostgresStorage {
+    /// Executes a statement whose parameters are a kind, an id or a parent, and the parameters of [`included`].
+    async fn query_included(
+        &self,
+        statement: &str,
+        kind: &str,
+        key: Option<&str>,
+        filter: Filter<'_>,
+    ) -> ApiResult<Vec<tokio_postgres::Row>> {
+        let required = metadata_conditions(filter);
+        self.query(statement, &[&kind, &key, &filter.owner, &filter.shared, &required]).await
+    }
+}
+
 #[async_trait]
 impl Documents for PostgresStorage {
     async fn put(&self, row: Row, filter: Filter<'_>) -> ApiResult<()> {
@@ -95,11 +109,8 @@ impl Documents for PostgresStorage {
             "SELECT data FROM graph_server.document d WHERE kind = $1 AND id = $2 AND {}",
             included("d", 3)
         );
-        let required = metadata_conditions(filter);
-        let params: [&(dyn ToSql + Sync); 5] =
-            [&kind, &id, &filter.owner, &filter.shared, &required];
-        let row = self.query_opt(&select, &params).await?;
-        Ok(row.map(|it| it.try_get(0)).transpose()?)
+        let rows = self.query_included(&select, kind, Some(id), filter).await?;
+        Ok(rows.first().map(|it| it.try_get(0)).transpose()?)
     }
 
     async fn list(
@@ -113,10 +124,7 @@ impl Documents for PostgresStorage {
             WHERE kind = $1 AND ($2::text IS NULL OR parent = $2) AND {} ORDER BY number",
             included("d", 3)
         );
-        let required = metadata_conditions(filter);
-        let params: [&(dyn ToSql + Sync); 5] =
-            [&kind, &parent, &filter.owner, &filter.shared, &required];
-        let rows = self.query(&select, &params).await?;
+        let rows = self.query_included(&select, kind, parent, filter).await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
@@ -140,10 +148,7 @@ impl Documents for PostgresStorage {
             "SELECT FROM graph_server.document d WHERE kind = $1 AND id = $2 AND ({}) IS NOT TRUE",
             included("d", 3)
         );
-        let required = metadata_conditions(filter);
-        let params: [&(dyn ToSql + Sync); 5] =
-            [&kind, &id, &filter.owner, &filter.shared, &required];
-        Ok(self.query_opt(&select, &params).await?.is_some())
+        Ok(!self.query_included(&select, kind, Some(id), filter).await?.is_empty())
     }
 
     async fn delete(&self, kind: &str, id: &str, filter: Filter<'_>) -> ApiResult<bool> {
@@ -151,10 +156,7 @@ impl Documents for PostgresStorage {
             "DELETE FROM graph_server.document d WHERE kind = $1 AND id = $2 AND {} RETURNING 1",
             included("d", 3)
         );
-        let required = metadata_conditions(filter);
-        let params: [&(dyn ToSql + Sync); 5] =
-            [&kind, &id, &filter.owner, &filter.shared, &required];
-        Ok(self.query_opt(&delete, &params).await?.is_some())
+        Ok(!self.query_included(&delete, kind, Some(id), filter).await?.is_empty())
     }
 
     async fn delete_children(&self, kind: &str, parent: &str, filter: Filter<'_>) -> ApiResult<()> {
@@ -162,10 +164,7 @@ impl Documents for PostgresStorage {
             "DELETE FROM graph_server.document d WHERE kind = $1 AND parent = $2 AND {}",
             included("d", 3)
         );
-        let required = metadata_conditions(filter);
-        let params: [&(dyn ToSql + Sync); 5] =
-            [&kind, &parent, &filter.owner, &filter.shared, &required];
-        self.query(&delete, &params).await.map(drop)
+        self.query_included(&delete, kind, Some(parent), filter).await.map(drop)
     }
 
     async fn count_by_status(&self, kind: &str) -> ApiResult<Vec<(String, u64)>> {

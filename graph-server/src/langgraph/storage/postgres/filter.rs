@@ -4,9 +4,9 @@ use serde_json::{Map, Value, json};
 
 use crate::langgraph::storage::Filter;
 
-/// Returns the SQL condition under which a filter includes a document of `table`. The filter has three parameters, whose
-/// numbers start with `first`: its owner, whether it includes documents without an owner, and its
-/// [conditions on the metadata](metadata_conditions).
+/// Returns the SQL condition under which a filter includes a document of `table`. The filter has three parameters,
+/// whose numbers start with `first`: its owner, whether it includes documents without an owner, and its [conditions on
+/// the metadata](metadata_conditions).
 pub(super) fn included(table: &str, first: usize) -> String {
     let (owner, shared) = (first, first + 1);
     let document = format!("{}::json", without_nul(&format!("{table}.data")));

@@ -1,7 +1,7 @@
 //! Notices between replicas.
 //!
-//! A notice is only a hint to look at the tables: it may be lost with its connection. After a connection was opened
-//! again, `Notice::Lost` makes all receivers look at the tables.
+//! A notice is only a hint to read the tables again, because it may be lost with its connection. When the connection
+//! has been opened again, all receivers get `Notice::Lost` and read the tables again.
 
 use std::sync::Arc;
 

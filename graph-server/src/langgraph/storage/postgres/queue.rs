@@ -21,8 +21,8 @@ use crate::langgraph::{
 
 /// Duration of a lease on a run. The runs of a killed replica continue after this time.
 pub(super) const LEASE: Duration = Duration::from_secs(15);
-/// Time after which a thread whose deletion was not completed can be used again, and after which a lock on the metadata of
-/// a thread expires, in seconds.
+/// Time after which a thread whose deletion was not completed can be used again, and after which a lock on the metadata
+/// of a thread expires, in seconds.
 const RESERVATION_SECONDS: f64 = 60.0;
 /// Shortest wait for a lease to expire.
 const MIN_WAIT: Duration = Duration::from_millis(50);
@@ -232,7 +232,7 @@ async fn lock_thread(transaction: &Transaction<'_>, thread: Uuid) -> ApiResult<T
         WHERE thread = $1 AND lease_until > statement_timestamp() LIMIT 1";
     let locked = transaction.prepare_cached(locked).await?;
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 1] = [&id];
-    // The statements are sent together.
+    // The statements are pipelined: sent without waiting for each other's results.
     let (document, active, reserved, locked) = tokio::try_join!(
         transaction.query_opt(&select, &params),
         transaction.query(&active, &params),

@@ -86,8 +86,8 @@ fn lock(connection: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
     connection.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Condition that a filter includes a document. The first three parameters of the statement are the filter's owner,
-/// whether it includes documents without an owner, and its metadata.
+/// SQL condition under which a filter includes a document. The first three parameters of the statement are the filter's
+/// owner, whether it includes documents without an owner, and its metadata.
 const INCLUDED: &str = "(?1 IS NULL OR owner = ?1 OR (?2 AND owner IS NULL)) \
      AND (?3 IS NULL OR json_contains(data -> '$.metadata', ?3))";
 

@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS events (
 CREATE INDEX IF NOT EXISTS events_by_thread ON events (thread, run, seq);
 CREATE INDEX IF NOT EXISTS events_by_end ON events (created_at) WHERE output IS NOT NULL;";
 
-/// Creates the table, and deletes the events of runs whose end was not stored because the process was killed.
+/// Creates the table. Deletes the events of ended runs whose output is missing because the process was killed.
 pub(super) fn open(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(SCHEMA)?;
     connection.execute_batch(

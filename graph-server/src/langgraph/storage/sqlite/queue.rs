@@ -59,7 +59,7 @@ struct Entry {
     claimed: bool,
     /// Whether the run is ended without being executed. The next run of the thread need not wait for it.
     ending: bool,
-    /// Whether the end of the run is stored.
+    /// Whether the final status of the run is stored.
     has_ended: bool,
     cancellation: Option<Cancellation>,
 }

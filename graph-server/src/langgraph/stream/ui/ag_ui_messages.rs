@@ -82,7 +82,7 @@ pub(in crate::langgraph) fn from_ag_ui(message: &Value) -> Result<Option<Value>,
         Some("activity" | "reasoning") => return Ok(None),
         _ => {
             return Err(format!(
-                "role {} of a message is not supported; use a role of AG-UI, such as `user`",
+                "message role {} is not supported; use one that AG-UI defines, such as `user`",
                 message["role"]
             ));
         }

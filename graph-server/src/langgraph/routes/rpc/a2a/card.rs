@@ -55,8 +55,8 @@ pub(super) async fn agent_card(
     })))
 }
 
-/// Returns the URL of the API as the client sees it. A proxy that terminates TLS, or that removes a prefix from the path,
-/// reports this with headers.
+/// Returns the URL of the API as the client sees it. A proxy that terminates TLS, or that removes a prefix from the
+/// path, reports this with headers.
 fn api_url(card: &Uri, headers: &HeaderMap) -> String {
     let header = |name: &str| headers.get(name).and_then(|it| it.to_str().ok());
     let host = header("host").unwrap_or("localhost");
@@ -66,7 +66,7 @@ fn api_url(card: &Uri, headers: &HeaderMap) -> String {
     };
     let removed = header("x-forwarded-prefix").map(|it| it.trim_end_matches('/'));
     let removed = removed.filter(|it| is_absolute_path(it)).unwrap_or_default();
-    // The server itself nests the API below a path if the application does.
+    // Path below which the application has nested the API.
     let nested = card.path().strip_suffix(CARD_PATH).unwrap_or_default();
     format!("{scheme}://{host}{removed}{nested}")
 }

@@ -57,8 +57,8 @@ impl TaskEvents {
                 Some(_) => {}
                 None => {
                     self.pieces = None;
-                    // Without a result, the server is shutting down.
-                    let output = self.live.result().await?.output;
+                    // If there is no output, the server is shutting down.
+                    let output = self.live.output().await?;
                     // If the storage fails, the stream ends without a final state, and the client reads the task.
                     let outcome = self.task.outcome(&self.manager, &output).await;
                     let Outcome { state, text } = outcome.ok()?;
