@@ -103,7 +103,7 @@ fn log_bytes(cluster: &Cluster) -> u64 {
     bytes.trim().parse().expect("the position is a number")
 }
 
-/// Compares a run in this process, with the same checkpointer, with the same run on a worker.
+/// Compares a run on a worker with the same run in this process. Both use the same checkpointer.
 async fn supersteps() {
     let Some(cluster) = start().await else { return };
     let _worker = cluster.worker_with(&["--fan-out", "1000000"]).await;
@@ -136,7 +136,7 @@ async fn supersteps() {
     row("further bytes in the log of PostgreSQL, per superstep", &bytes.to_string());
 }
 
-/// Measures the same run if Restate schedules it, and what the run leaves in Restate's journal.
+/// Measures the same run with Restate as its scheduler, and the entries that the run adds to Restate's journal.
 async fn supersteps_with_restate() {
     let Some(cluster) = Cluster::start(SchedulerKind::Restate).await else { return };
     let _worker = cluster.worker_with(&["--fan-out", "1000000"]).await;

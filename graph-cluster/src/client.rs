@@ -3,18 +3,14 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::Value;
-use tokio::{
-    sync::broadcast::{Receiver, error::RecvError},
-    time::timeout,
-};
+use tokio::sync::broadcast::Receiver;
 
 use crate::{
     error::ClusterError,
-    limits::POLL_INTERVAL,
     run::{RunInfo, StartRun, Ticket},
     run_status::RunStatus,
     scheduler::Scheduler,
-    store::{ClusterStatus, Notice, RunEvent, RunStore},
+    store::{ClusterStatus, Notice, RunEvent, RunStore, wait_for_notice},
 };
 
 /// Starts, resumes, cancels and watches runs of a cluster. Clones share the connections.
@@ -72,12 +68,12 @@ impl Client {
             if !info.status.is_active() {
                 return Ok(info);
             }
-            wait_for_change(&mut notices, run).await;
+            wait_for_notice(&mut notices, &Notice::Changed(run.to_owned())).await;
         }
     }
 
-    /// Resumes an interrupted run with one answer per interrupt id. Interrupts without an answer stay pending. A stopped
-    /// or failed run continues from its last checkpoint; pass no answers.
+    /// Resumes an interrupted run with one answer per interrupt id. Interrupts without an answer stay pending. A
+    /// stopped or failed run continues from its last checkpoint; pass no answers.
     pub async fn resume(
         &self,
         run: &str,
@@ -98,9 +94,10 @@ impl Client {
                 "no interrupt with id `{id}` is pending; the pending ones are: {}",
                 pending.join(", ")
             )),
-            None if answers.is_empty() && !pending.is_empty() => {
-                Some(format!("it needs an answer to at least one of: {}", pending.join(", ")))
-            }
+            None if answers.is_empty() && !pending.is_empty() => Some(format!(
+                "no answer was passed; answer at least one of the pending interrupts: {}",
+                pending.join(", ")
+            )),
             None => None,
         };
         if let Some(problem) = problem {
@@ -236,24 +233,8 @@ impl Events {
                 if !is_active {
                     return Ok(None);
                 }
-                wait_for_change(&mut self.notices, &self.run).await;
+                wait_for_notice(&mut self.notices, &Notice::Changed(self.run.clone())).await;
             }
         }
     }
-}
-
-/// Returns once the run may have changed.
-async fn wait_for_change(notices: &mut Receiver<Notice>, run: &str) {
-    let notified = async {
-        loop {
-            match notices.recv().await {
-                Ok(Notice::Changed(id)) if id == run => return,
-                Ok(Notice::Lost) | Err(RecvError::Lagged(_)) => return,
-                Ok(_) => {}
-                Err(RecvError::Closed) => std::future::pending().await,
-            }
-        }
-    };
-    // The caller reads the tables after a timeout, too.
-    let _ = timeout(POLL_INTERVAL, notified).await;
 }

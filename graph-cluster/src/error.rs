@@ -87,7 +87,7 @@ pub enum ClusterError {
     },
     /// The checkpointer is not in the database of the cluster.
     #[error(
-        "the database of the cluster has no checkpointer in the schema `{0}`: connect `PostgresSaver` to the database of \
+        "the cluster database has no checkpoint tables in the schema `{0}`: connect `PostgresSaver` to the database of \
          the `RunStore` before the worker starts, and set its schema with `Worker::checkpoint_schema`"
     )]
     NoCheckpointer(String),

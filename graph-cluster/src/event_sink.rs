@@ -23,7 +23,7 @@ impl<'a> EventSink<'a> {
         Ok(Self { store, claim, next_seq: store.next_seq(&claim.request.id).await? })
     }
 
-    /// Stores events. Returns the end of the leg if they cannot be stored.
+    /// Stores events. If they cannot be stored, the error states how the leg ends.
     ///
     /// Waits while the database is unreachable. The worker's heartbeats then fail too, and end the leg when its lease
     /// expires.

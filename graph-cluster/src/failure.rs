@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub enum FailureKind {
     /// A node failed.
     Node,
-    /// A value does not fit the state, or tasks wrote a field that accepts one write per step.
+    /// A value does not fit the state, or several tasks of a step wrote a field that accepts only one write.
     InvalidUpdate,
     /// The run exceeded its step limit.
     StepLimit,

@@ -17,18 +17,15 @@ use graph_core::{
     remote::{RemoteTaskCall, RemoteTaskOutcome, RemoteTaskRunner, TaskPlacement},
 };
 use tokio::{
-    sync::{
-        broadcast::{Receiver, error::RecvError},
-        mpsc, oneshot,
-    },
-    time::{Instant, sleep, timeout},
+    sync::{broadcast::Receiver, mpsc, oneshot},
+    time::{Instant, sleep},
 };
 
 use crate::{
     error::ClusterError,
     leg_end::LegEnd,
-    limits::{POLL_INTERVAL, RETRY_DELAY},
-    store::{Claim, NewTask, Notice, RunStore},
+    limits::RETRY_DELAY,
+    store::{Claim, NewTask, Notice, RunStore, wait_for_notice},
     task_message::TaskMessage,
 };
 
@@ -92,7 +89,8 @@ struct OpenTask {
     next_seq: i64,
 }
 
-/// Posts the tasks of a leg, and delivers their messages and outcomes. Returns the end of the leg if the run is lost.
+/// Posts the tasks of a leg, and delivers their messages and outcomes. Returns only if another worker has claimed the
+/// run.
 pub(crate) async fn dispatch_tasks(
     store: &RunStore,
     claim: &Claim,
@@ -183,17 +181,7 @@ fn fail_tasks(tasks: impl Iterator<Item = OpenTask>, problem: &str) {
 
 /// Returns once tasks of the run may have changed, and the time to collect more changes has passed.
 async fn wait_for_update(notices: &mut Receiver<Notice>, run: &str, collect_time: Duration) {
-    let notified = async {
-        loop {
-            match notices.recv().await {
-                Ok(Notice::TaskUpdated(id)) if id == run => return,
-                Ok(Notice::Lost) | Err(RecvError::Lagged(_)) => return,
-                Ok(_) => {}
-                Err(RecvError::Closed) => std::future::pending().await,
-            }
-        }
-    };
-    if timeout(POLL_INTERVAL, notified).await.is_ok() {
+    if wait_for_notice(notices, &Notice::TaskUpdated(run.to_owned())).await {
         sleep(collect_time).await;
         while notices.try_recv().is_ok() {}
     }

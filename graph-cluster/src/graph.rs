@@ -88,7 +88,8 @@ impl<S: State, C: Send + Sync + 'static> AnyGraph for TypedGraph<S, C> {
                     request.answers.get(&it.id).map(|answer| (it.id.clone(), answer.clone()))
                 });
                 let answers: Vec<_> = pending.collect();
-                // The checkpoint of a fork contains the update and the targets of the command, but not its resume value.
+                // The checkpoint of a fork contains the update and the targets of the command, but not its resume
+                // value.
                 let is_fork = request.leg == 0 && state.source == Source::Fork;
                 let is_unanswered = is_fork && state.interrupts().is_empty();
                 let resume = run.command.as_ref().and_then(|it| it.resume.as_ref());

@@ -181,8 +181,8 @@ impl LegRunner {
     /// Runs the graph until the leg ends.
     async fn run(&self, claim: &Claim, control: &RunControl) -> LegEnd {
         if claim.cancel {
-            // The worker that executed the run may be alive but disconnected. The next run of the thread needs its
-            // lease.
+            // A previous worker that is alive but disconnected still holds the thread's lease, which the next run
+            // needs.
             return match self.evict(claim).await {
                 Ok(()) => LegEnd::Ended(RunStatus::Cancelled, RunResult::default()),
                 Err(error) => LegEnd::Retry(error.to_string()),
@@ -222,7 +222,7 @@ impl LegRunner {
                 Err(RunError::Cancelled) => {
                     return LegEnd::Ended(RunStatus::Cancelled, RunResult::default());
                 }
-                // The previous worker has used an answer after this worker read the thread. Read it again.
+                // The previous worker has used an answer after this worker read the thread. Read the thread again.
                 Err(RunError::UnknownInterrupt { .. }) if claim.fence > 1 => {}
                 Err(RunError::Checkpoint(CheckpointError::Busy { .. })) => {
                     // The database releases the lease of a worker that has died, but not the lease of a worker that is
@@ -249,7 +249,7 @@ impl LegRunner {
         Ok(())
     }
 
-    /// Extends the lease of the run and forwards requests to cancel or drain it. Returns if this worker must stop the
+    /// Extends the lease of the run and forwards requests to cancel or drain it. Returns when this worker must stop the
     /// run.
     async fn watch(&self, claim: &Claim, control: &RunControl) -> LegEnd {
         let run = &claim.request.id;

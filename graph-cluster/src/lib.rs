@@ -1,8 +1,8 @@
 //! Runs compiled graphs on several machines.
 //!
 //! A [`Worker`] executes runs of registered graphs, and a [`Client`] starts, resumes, cancels and watches them. A graph
-//! needs no change: its checkpointer, which all workers share, keeps its state. The run survives the death of its worker
-//! at any moment: another worker continues it from its last checkpoint.
+//! needs no change: its checkpointer, which all workers share, keeps its state. The run survives the death of its
+//! worker at any moment: another worker continues it from its last checkpoint.
 //!
 //! A [`Scheduler`] decides which worker executes which run:
 //!
@@ -23,8 +23,8 @@
 //!
 //! # Guarantees
 //!
-//! - One run per thread executes at a time. Further runs of the thread wait, in the order of their submission: to
-//!   PostgreSQL, or to the Restate server.
+//! - One run per thread executes at a time. Further runs of the thread wait, in the order in which they were submitted
+//!   to PostgreSQL or to the Restate server.
 //! - A result that was recorded (see [`Context::task`](graph_core::Context::task)) is not produced again. A call that
 //!   was in flight when its worker died is repeated; use
 //!   [`Context::idempotency_key`](graph_core::Context::idempotency_key), which is the same on every worker.

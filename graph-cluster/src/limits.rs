@@ -8,7 +8,7 @@ pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(50);
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of messages or events that are stored in one statement.
 pub(crate) const MAX_BATCH: usize = 64;
-/// Maximum size of the messages or events that are stored in one statement, unless a single one is larger.
+/// Maximum size of the messages or events that are stored in one statement, unless a single message or event is larger.
 pub(crate) const MAX_BATCH_BYTES: usize = 4 << 20;
 /// Maximum number of times that a leg or a task is claimed before it fails, so that a run that crashes its process does
 /// not crash one worker after another. Returning it to the queue resets the number.

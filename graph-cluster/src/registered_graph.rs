@@ -15,8 +15,8 @@ use crate::{
 
 /// A graph that a worker executes, with its version.
 ///
-/// A run stays on the version with which its first worker started it: only workers that have registered this version, or
-/// a version that [continues](Self::continues) it, claim the run and its tasks.
+/// A run stays on the version with which its first worker started it: only workers that have registered this version,
+/// or a version that [continues](Self::continues) it, claim the run and its tasks.
 ///
 /// ```
 /// use graph_cluster::RegisteredGraph;
@@ -102,8 +102,8 @@ impl RegisteredGraph {
     }
 
     /// Also executes runs that started with another version of the graph. Their states must be readable: unchanged, or
-    /// converted by the graph's [`Migrations`](graph_core::Migrations). Such a run then stays on the new version. The
-    /// version of graphs that were registered without one is empty.
+    /// converted by the graph's [`Migrations`](graph_core::Migrations). Such a run then stays on the new version. For
+    /// runs of a graph that was registered without a version, pass an empty version.
     pub fn continues(mut self, version: impl Into<String>) -> Self {
         self.continued.push(version.into());
         self

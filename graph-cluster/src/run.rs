@@ -94,8 +94,8 @@ impl StartRun {
         self
     }
 
-    /// Starts from an earlier checkpoint of the thread instead of the newest one, which creates a new branch. With
-    /// input, the run sets fields and starts at START. To repeat the nodes that followed the checkpoint, add an empty
+    /// Starts from an earlier checkpoint of the thread instead of the newest one. The run creates a new branch. With
+    /// input, it sets fields and starts at START. To repeat the nodes that followed the checkpoint, add an empty
     /// [`command`](Self::command).
     ///
     /// ```
@@ -117,7 +117,8 @@ impl StartRun {
         self
     }
 
-    /// Delays the start of the run by this time. No process waits in the meantime, and other runs of the thread can start.
+    /// Delays the start of the run by this time. No process waits in the meantime, and other runs of the thread can
+    /// start.
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
@@ -194,17 +195,17 @@ pub struct RunInfo {
     pub outcome: RunResult,
 }
 
-/// Result of the last leg of a run: the part of a run between two interrupts.
+/// Result of the last leg of a run. See the [terms](crate#terms).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RunResult {
-    /// Fields of the thread's state when the leg ended. Empty if it failed, was cancelled or has not ended.
+    /// Fields of the thread's state when the leg ended. Empty if the leg failed, was cancelled or has not ended.
     pub values: Map<String, Value>,
     /// Interrupts that wait for an answer from a client. Excludes those of [`sleep`](crate::sleep()).
     pub interrupts: Vec<Interrupt>,
     /// Error message of a failed run.
     pub error: Option<String>,
-    /// Kind of this error.
+    /// Kind of the error of a failed run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureKind>,
     /// Error message of the node, if a node failed.
@@ -243,8 +244,8 @@ pub struct Ticket {
     pub number: i64,
     /// Number of times that the run was resumed.
     pub leg: i32,
-    /// Number of times that the run had been claimed when it was submitted. Distinguishes a repeated submission from
-    /// one that was lost.
+    /// Number of claims of the run before this submission. Submissions with the same number are duplicates. If a worker
+    /// dies, the leg is submitted again with a greater number.
     #[serde(default)]
     pub claims: i64,
     /// Delay before the leg may start.

@@ -57,8 +57,8 @@ impl RunCommand {
         self
     }
 
-    /// Answers the only pending interrupt of the thread, whose id need not be known. If the run starts from an earlier
-    /// checkpoint, it raises the interrupts of that checkpoint again, with other ids.
+    /// Answers the only pending interrupt of the thread. Use it if the id of the interrupt is not known: a run that
+    /// starts from an earlier checkpoint raises the interrupts of that checkpoint again, with other ids.
     pub fn resume(mut self, value: impl Into<Value>) -> Self {
         self.resume = Some(value.into());
         self
@@ -135,8 +135,8 @@ mod tests {
     fn null_is_not_a_missing_payload_or_answer() {
         let command = RunCommand::new().goto("a").send("b", Value::Null).answer("i", Value::Null);
         let command = command.resume(Value::Null);
-        let stored = serde_json::to_string(&command).expect("a command serializes to JSON");
-        let restored: RunCommand = serde_json::from_str(&stored).expect("it was just serialized");
+        let stored = serde_json::to_string(&command).expect("a command serialises to JSON");
+        let restored: RunCommand = serde_json::from_str(&stored).expect("it was just serialised");
         assert_eq!(restored, command, "{stored}");
     }
 }

@@ -13,7 +13,7 @@ use crate::{error::ClusterError, leg::LegRunner, run::Ticket};
 
 /// Assigns legs of runs to workers.
 ///
-/// A scheduler guarantees that a submitted leg is executed, and executed again until it has ended. It also avoids
+/// A scheduler guarantees that a submitted leg is executed, repeatedly if necessary, until it has ended. It also avoids
 /// executing two legs of a thread at the same time, but cannot exclude it, for example if a worker is disconnected. The
 /// fences of the run and of the thread's checkpointer then protect the state.
 #[async_trait]
@@ -21,7 +21,8 @@ pub trait Scheduler: Send + Sync + fmt::Debug {
     /// Returns the name of the scheduler, which is stored with its runs.
     fn name(&self) -> &'static str;
 
-    /// Makes a queued leg available to workers. Submitting a leg again does not execute it again after it has ended.
+    /// Makes a queued leg available to workers. A leg that has ended is not executed again, even if it is submitted
+    /// again.
     async fn submit(&self, ticket: &Ticket) -> Result<(), ClusterError>;
 
     /// Executes legs on this worker until it shuts down and no leg is executing.

@@ -94,8 +94,8 @@ async fn wait_if_unavailable(run: &str, error: &ClusterError) -> Result<(), Exec
     }
 }
 
-/// Removes timers from the interrupts of an event, because the cluster answers them. Returns `None` if all interrupts of
-/// the event are timers. An event without interrupts, which reports a static stop, is kept.
+/// Removes timers from the interrupts of an event, because the cluster answers them. Returns `None` if all interrupts
+/// of the event are timers. An event without interrupts, which reports a static stop, is kept.
 fn without_timers(mut kind: EventKind) -> Option<EventKind> {
     match &mut kind {
         EventKind::Interrupted(interrupts) if !interrupts.is_empty() => {

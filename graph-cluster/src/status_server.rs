@@ -20,14 +20,14 @@ use tokio::net::TcpListener;
 
 use crate::{client::Client, error::ClusterError, status_page::status_page};
 
-/// Content type of the text format of Prometheus that the metrics use.
+/// Content type of the metrics: the OpenMetrics text format.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Returns routes for operators: `GET /` (a page with the workers and what they execute), `GET /status` (the same as
 /// JSON), `GET /metrics` (for Prometheus) and `GET /health` (whether the database answers).
 ///
-/// The routes do not check who calls them, and nothing limits their callers. Serve them on an address that only operators
-/// can reach, or use `serve_status`.
+/// The routes do not check who calls them, and nothing limits their callers. Serve them on an address that only
+/// operators can reach, or use `serve_status`.
 ///
 /// ```
 /// use graph_cluster::{Client, PostgresQueue, RunStore, status_routes};
@@ -45,9 +45,9 @@ pub fn status_routes(client: Client) -> Router {
     operator_routes(client.clone()).merge(health_route(client))
 }
 
-/// Serves the [`status_routes`] until `shutdown` completes. The number of connections and the rate of requests are limited
-/// as in every server (see [`Guard`]). The guard decides who may call the routes, except `GET /health`, which is open to
-/// everyone.
+/// Serves the [`status_routes`] until `shutdown` completes. The number of connections and the rate of requests are
+/// limited as in every server (see [`Guard`]). The guard decides who may call the routes, except `GET /health`, which
+/// is open to everyone.
 ///
 /// Fails if other machines can reach the address of `listener` and the guard has neither API keys nor authenticators.
 ///
@@ -115,6 +115,6 @@ impl IntoResponse for Unavailable {
     fn into_response(self) -> Response {
         // The error may name hosts and users, so only the log contains it.
         tracing::warn!(error = %self.0, "cannot read the status of the cluster");
-        (StatusCode::SERVICE_UNAVAILABLE, "the database of the cluster failed").into_response()
+        (StatusCode::SERVICE_UNAVAILABLE, "cannot read the cluster's database").into_response()
     }
 }

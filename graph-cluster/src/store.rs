@@ -20,7 +20,7 @@ mod values;
 
 pub(crate) use self::{
     claims::{Claim, Heartbeat},
-    notices::Notice,
+    notices::{Notice, wait_for_notice},
     status::WorkerReport,
     task_writes::TaskWrite,
     tasks::{NewTask, TaskClaim, TaskFilter},

@@ -1,4 +1,4 @@
-//! Executes a claimed task of a run, which this or another worker executes, and stores the task's messages and outcome.
+//! Executes a claimed task, and stores its messages and its outcome. This or another worker executes the task's run.
 
 use std::{
     any::Any,
@@ -56,7 +56,8 @@ pub(crate) async fn execute(runner: &LegRunner, writer: &TaskWriter, claim: &Tas
 }
 
 async fn execute_in_span(runner: &LegRunner, writer: &TaskWriter, claim: &TaskClaim) {
-    // The engine catches panics of the node. This one is in code around it, such as the creation of the dependencies.
+    // The engine catches panics of the node. This panic is in the code around it, such as the creation of the
+    // dependencies.
     let outcome = match catch_panic(run(runner, writer, claim)).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(TaskError::Failed(problem))) => RemoteTaskOutcome::failed(problem),
@@ -142,7 +143,7 @@ async fn run(
     // The node is polled while its messages are stored: it may wait for the result of an effect that the writer stores.
     let drive = async move {
         while let Some(event) = task.next().await {
-            // The writer ends before this future only with an error, which drops this future.
+            // Sending fails only if the writer has failed. This future is then dropped.
             let _ = sender.send(TaskMessage::Event(Box::new(event))).await;
         }
         Ok::<_, TaskError>(task.finish().await)
@@ -152,7 +153,7 @@ async fn run(
     Ok(outcome)
 }
 
-/// The result of an external call, whose node waits until it is stored.
+/// The result of an external call. The node waits until the result is stored.
 #[derive(Debug)]
 struct RecordedEffect {
     message: TaskMessage,
@@ -219,7 +220,7 @@ impl MessageWriter<'_> {
             }
             self.append(bodies).await?;
             for stored in waiting {
-                // The node may have dropped the call.
+                // The node no longer waits if it dropped the future of its call.
                 let _ = stored.send(());
             }
         }

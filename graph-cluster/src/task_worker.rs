@@ -102,8 +102,8 @@ impl TaskSet {
         self.active.retain(|_, it| it.abort.id() != id);
     }
 
-    /// Claims tasks for the slots of executions that have ended. First waits for as long as the last claim took, so that
-    /// one statement claims the tasks for all executions that end at about the same time.
+    /// Claims tasks for the slots of executions that have ended. First waits for as long as the last claim took, so
+    /// that one statement claims the tasks for all executions that end at about the same time.
     async fn refill(&mut self) {
         sleep(self.claim_time.min(MAX_REFILL_DELAY)).await;
         while let Some(ended) = self.executions.try_join_next_with_id() {

@@ -74,8 +74,8 @@ async fn store_batch(store: &RunStore, batch: Vec<PendingWrite>) {
     }
 }
 
-/// Stores writes in one statement, and replies to their executions. Waits while the database is unreachable. Returns the
-/// writes if the database rejects the statement.
+/// Stores writes in one statement, and replies to their executions. Waits while the database is unreachable. Returns
+/// the writes if the database rejects the statement.
 async fn store_together(
     store: &RunStore,
     mut batch: Vec<PendingWrite>,

@@ -36,11 +36,11 @@ impl Sleep {
 }
 
 /// Suspends a node on a cluster. The leg of the run ends, and the next leg starts after this time, so that no process
-/// waits. As after any [interrupt](Context::interrupt), the node then runs again from its start; wrap external calls that
-/// precede this call in [`Context::task`].
+/// waits. As after any [interrupt](Context::interrupt), the node then runs again from its start; wrap external calls
+/// that precede this call in [`Context::task`].
 ///
-/// A run that also waits for an answer to another interrupt does not continue at the end of the timer, but with that
-/// answer. Another run of the thread may start in the meantime; the suspended run then fails.
+/// A run that also waits for an answer to another interrupt does not continue at the end of the timer, but when that
+/// answer arrives. Another run of the thread may start in the meantime; the suspended run then fails.
 ///
 /// Outside a cluster, the run is interrupted, and the caller resumes it with null.
 ///

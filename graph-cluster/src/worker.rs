@@ -20,16 +20,16 @@ use crate::{
     worker_options::{TraceParent, WorkerOptions},
 };
 
-/// Time between two reports that the worker is alive. It does not depend on the lease, because workers with other leases
-/// read the reports: `RunStore::claim_tasks` counts workers that have reported within ten seconds, and the status of the
-/// cluster those that have reported within a minute.
+/// Time between two reports that the worker is alive. It does not depend on the lease, because workers with other
+/// leases read the reports: `RunStore::claim_tasks` counts workers that have reported within ten seconds, and the
+/// status of the cluster those that have reported within a minute.
 const REPORT_INTERVAL: Duration = Duration::from_secs(3);
 
 /// A worker, which executes runs of registered graphs.
 ///
-/// The checkpointer of each graph must be a `graph_store::PostgresSaver` in the database of the [`RunStore`]: a worker that
-/// takes over a run ends the session in which its predecessor leases the thread. The graph's state and payloads are
-/// serialisable, because the trait [`State`] requires it. A graph needs no other change.
+/// The checkpointer of each graph must be a `graph_store::PostgresSaver` in the database of the [`RunStore`]: a worker
+/// that takes over a run ends the session in which its predecessor leases the thread. The graph's state and payloads
+/// are serialisable, because the trait [`State`] requires it. A graph needs no other change.
 ///
 /// ```
 /// use graph_cluster::{PostgresQueue, RunStore, Worker};
@@ -104,16 +104,17 @@ impl Worker {
         self.register(RegisteredGraph::new(name, graph, deps))
     }
 
-    /// Registers a graph with a version, or with dependencies that depend on the run. If several versions of a graph are
-    /// registered, new runs start on the first of them.
+    /// Registers a graph with a version, or with dependencies that depend on the run. If several versions of a graph
+    /// are registered, new runs start on the first of them.
     pub fn register(mut self, graph: RegisteredGraph) -> Self {
         self.graphs.push(graph);
         self
     }
 
-    /// Sets a function that makes the caller's trace context, which [`StartRun::trace_parent`](crate::StartRun) has
-    /// stored, the parent of a span. The worker opens one span for each leg and for each spread task, so that the spans of
-    /// all workers belong to one trace.
+    /// Sets a function that receives a span and the caller's trace context (see
+    /// [`StartRun::trace_parent`](crate::StartRun::trace_parent())), and makes the context the parent of the span. The
+    /// worker opens one span for each leg and for each spread task, so that the spans of all workers belong to one
+    /// trace.
     pub fn trace_parent(
         mut self,
         set_parent: impl Fn(&tracing::Span, &str) + Send + Sync + 'static,
@@ -141,8 +142,8 @@ impl Worker {
     /// Sets the minimum number of tasks in a step that this worker spreads over all workers. The default is 32. Smaller
     /// steps run on the worker that executes the run, except for nodes that are bound to a pool.
     ///
-    /// The input of each spread task is stored in the database. For a node that reads the state, this is the whole state.
-    /// [`Context::drain_requested`](graph_core::Context::drain_requested) is always `false` in a spread task.
+    /// The input of each spread task is stored in the database. For a node that reads the state, this is the whole
+    /// state. [`Context::drain_requested`](graph_core::Context::drain_requested) is always `false` in a spread task.
     pub fn fan_out(mut self, min_tasks: usize) -> Self {
         self.options.fan_out.min_tasks = Some(min_tasks);
         self
@@ -173,8 +174,8 @@ impl Worker {
         self
     }
 
-    /// Executes runs until `shutdown` completes, and then drains: running legs stop at the end of their current step and
-    /// continue on other workers.
+    /// Executes runs until `shutdown` completes, and then drains: running legs stop at the end of their current step
+    /// and continue on other workers.
     pub async fn serve(
         self,
         scheduler: impl Scheduler,
@@ -231,8 +232,9 @@ async fn report(runner: &LegRunner, draining: bool) -> Result<(), ClusterError> 
     runner.store.report_worker(&report, draining).await
 }
 
-/// Reports at intervals, and when the worker starts to drain, until the worker has finished. A report is never cancelled
-/// while it is in flight, because the database might execute it after later statements, such as the removal of the worker.
+/// Reports at intervals, and when the worker starts to drain, until the worker has finished. A report is never
+/// cancelled while it is in flight, because the database might execute it after later statements, such as the removal
+/// of the worker.
 async fn keep_reporting(runner: &LegRunner, mut has_finished: oneshot::Receiver<()>) {
     let mut beats = interval(REPORT_INTERVAL);
     let mut is_draining = false;

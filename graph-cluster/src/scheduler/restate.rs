@@ -25,23 +25,23 @@ use super::Scheduler;
 use crate::{error::ClusterError, leg::LegRunner, leg_end::LegEnd, run::Ticket};
 
 const NAME: &str = "restate";
-/// Name of the virtual object, which is the name of the type below.
+/// Name of the virtual object. Must equal the name of the type below.
 const SERVICE: &str = "GraphThread";
-/// Number of lease times without a journal entry after which Restate asks a handler to suspend. A worker that hangs does
-/// not answer, and loses the run after one further lease time; version 1.7 of the server adds five seconds.
+/// Number of lease times without a journal entry after which Restate asks a handler to suspend. A worker that hangs
+/// does not answer, and loses the run after one further lease time; version 1.7 of the server adds five seconds.
 const INACTIVE_LEASES: u32 = 2;
 /// Maximum time between two journal entries of a leg. A worker with a shorter lease adds an entry every lease time.
 const MAX_PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
-/// Maximum number of attempts of a handler, which is never reached. By default, the server pauses a handler after 70
-/// attempts, and the run would not continue after an outage of a few minutes.
+/// Maximum number of attempts of a handler. It is too large to be reached: with the server's default, a handler pauses
+/// after 70 attempts, and its run would not continue after an outage of a few minutes.
 const MAX_ATTEMPTS: u64 = u32::MAX as u64;
 /// Maximum time of one request to the server, which may be busy.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between searches for runs whose submission was lost.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A Restate server assigns runs to workers, and notices a dead worker by its broken connection. A worker that hangs loses
-/// its runs after three lease times and about five seconds.
+/// A Restate server assigns runs to workers, and notices a dead worker by its broken connection. A worker that hangs
+/// loses its runs after three lease times and about five seconds.
 ///
 /// Clients need only the address of the server's ingress. A worker also listens on an address, which is registered with
 /// the server once: `curl -X POST SERVER:9070/deployments -d '{"uri": "http://WORKER:9080"}'`. For several workers,
@@ -89,8 +89,8 @@ impl Restate {
         })
     }
 
-    /// Sets the address on which a worker receives calls of the server. Let only the server, or its load balancer, reach
-    /// this address: the SDK's HTTP/2 server does not limit the number of connections.
+    /// Sets the address on which a worker receives calls of the server. Let only the server, or its load balancer,
+    /// reach this address: the SDK's HTTP/2 server does not limit the number of connections.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.listen = Some(address);
         self
@@ -109,8 +109,7 @@ impl Restate {
         format!("{}:{}", host.unwrap_or_default(), port.unwrap_or_default())
     }
 
-    /// Submits the legs again whose submission may have been lost. The server ignores duplicates, by their idempotency
-    /// key.
+    /// Repeats submissions of legs that may have been lost. The server recognises duplicates by their idempotency key.
     async fn sweep(&self, runner: &LegRunner) {
         let mut ticks = interval(SWEEP_INTERVAL);
         loop {
@@ -247,8 +246,8 @@ impl GraphThread {
     }
 }
 
-/// A leg of a run. It executes in its own task, so that it continues while the server stores a journal entry. Dropping it
-/// stops the leg.
+/// A leg of a run. It executes in its own task, so that it continues while the server stores a journal entry. Dropping
+/// it stops the leg.
 struct Leg {
     runner: Arc<LegRunner>,
     restate: Restate,

@@ -68,8 +68,9 @@ const SERVED: &str = "unnest($2::text[], $3::text[], $4::text[]) AS s (graph, ve
 const TENANT_BUSY: &str = "GC001";
 
 impl RunStore {
-    /// Claims the oldest run that may execute now: it is queued and due, no earlier run of its thread is active or due, and
-    /// its tenant has not reached its limit; or the lease of its worker has expired.
+    /// Claims the oldest run that may execute now. A running run may execute once the lease of its worker has expired.
+    /// A queued run may execute if it is due, no run of its thread is executing, no earlier run of its thread is due,
+    /// and its tenant has not reached its limit.
     pub(crate) async fn claim_next(
         &self,
         worker: &str,
@@ -103,14 +104,15 @@ impl RunStore {
                 Ok(claim) => return Ok(claim),
                 // Another worker has claimed another run of the thread at the same time.
                 Err(Busy::Thread) => return Ok(None),
-                // Another worker has claimed the last free place of the tenant. The next statement skips the tenant.
+                // The tenant has reached its limit, because another worker claimed one of its runs at the same time.
+                // The next statement skips the tenant.
                 Err(Busy::Tenant) => {}
             }
         }
     }
 
-    /// Claims the leg that a scheduler has assigned to this worker. Returns `None` if the leg has ended, and an error if
-    /// the run must wait or this worker does not serve its version.
+    /// Claims the leg that a scheduler has assigned to this worker. Returns `None` if the leg has ended, and an error
+    /// if the run must wait or this worker does not serve its version.
     #[cfg(feature = "restate")]
     pub(crate) async fn claim_ticket(
         &self,
@@ -277,8 +279,8 @@ impl RunStore {
         self.query_opt(update, &[&claim.request.id, &claim.fence]).await.map(drop)
     }
 
-    /// Decrements the number of attempts of a claimed run, because the claim failed through a fault of the database and
-    /// not of the worker.
+    /// Decrements the number of attempts of a claimed run whose execution failed because of the database, and not
+    /// because of the worker.
     pub(crate) async fn reset_attempt(&self, claim: &Claim) -> Result<(), ClusterError> {
         // Sets a value instead of decrementing it, so that the statement is idempotent.
         let update = "
@@ -346,7 +348,7 @@ mod tests {
     fn head_is_the_last_field_of_an_outcome() {
         let head = "0123456789abcdef0123456789abcdef".parse().ok();
         let outcome = RunResult { head, error: Some("{}".to_owned()), ..RunResult::default() };
-        let text = to_json("r", &outcome).expect("an outcome serializes to JSON");
+        let text = to_json("r", &outcome).expect("an outcome serialises to JSON");
         let expected = "\"head\":\"0123456789abcdef0123456789abcdef\"}";
         assert!(text.ends_with(expected) && expected.len() == 42, "{text}");
     }

@@ -16,8 +16,8 @@ const MAX_CONNECTIONS: usize = 16;
 
 /// The runs of a cluster, in a PostgreSQL database that all clients and workers share. Clones share the connections.
 ///
-/// The tables are in the schema `graph_cluster`. The checkpointer of the graphs must use the same database: a worker that
-/// takes over a run ends the session in which its predecessor leases the thread.
+/// The tables are in the schema `graph_cluster`. The checkpointer of the graphs must use the same database: a worker
+/// that takes over a run ends the session in which its predecessor leases the thread.
 ///
 /// ```
 /// use graph_cluster::{Client, PostgresQueue, RunStore};
@@ -41,8 +41,8 @@ struct Inner {
 }
 
 impl RunStore {
-    /// Connects to `postgresql://user:password@host:port/database` and creates the tables if they are missing. The option
-    /// `sslmode` selects the encryption: see [`Connections`].
+    /// Connects to `postgresql://user:password@host:port/database` and creates the tables if they are missing. The
+    /// option `sslmode` selects the encryption: see [`Connections`].
     pub async fn connect(url: &str) -> Result<Self, ClusterError> {
         let connections = Connections::open(url, "graph-cluster", MAX_CONNECTIONS).await?;
         let schema = include_str!("schema.sql");

@@ -60,8 +60,8 @@ impl RunEvent {
         }
     }
 
-    /// Converts the event to one of the run with this id, for functions that process the events of local runs. Its time
-    /// is the current time.
+    /// Converts the event to an [`Event`] of the run with this id, for functions that process the events of local runs.
+    /// The new event has the current time.
     pub fn into_event(self, run: Arc<str>) -> Event {
         Event {
             seq: self.seq.unsigned_abs(),
@@ -77,7 +77,7 @@ impl RunEvent {
         }
     }
 
-    /// Returns the event as it is stored.
+    /// Serialises the event to the JSON text that the database stores.
     pub(crate) fn body(&self, run: &str) -> Result<String, ClusterError> {
         to_json(run, self)
     }
@@ -91,7 +91,7 @@ impl RunStore {
         Ok(row.map(|it| it.try_get(0)).transpose()?.unwrap_or(0))
     }
 
-    /// Stores events of a claimed run, which are serialised. Returns `false` if another worker has claimed the run.
+    /// Stores serialised events of a claimed run. Returns `false` if another worker has claimed the run.
     pub(crate) async fn append_events(
         &self,
         claim: &Claim,

@@ -64,7 +64,7 @@ const GAUGES: [GaugeQuery; 6] = [
 ];
 
 impl RunStore {
-    /// Returns the metrics of the cluster, which all workers share.
+    /// Returns the metrics of the whole cluster.
     pub(crate) async fn metrics(&self) -> Result<String, ClusterError> {
         let mut registry = Registry::default();
         for gauge in GAUGES {
@@ -88,7 +88,7 @@ fn labels(names: &[&'static str], row: &Row) -> Result<Labels, ClusterError> {
     names.iter().enumerate().map(label).collect()
 }
 
-/// Escapes the value of a label, which the encoder does not.
+/// Escapes the value of a label, because the encoder does not escape it.
 fn escape(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

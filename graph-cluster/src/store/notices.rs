@@ -4,7 +4,12 @@
 //! also reads the tables periodically.
 
 use graph_store::postgres::connections::{Connections, Listener, Notification};
-use tokio::sync::broadcast;
+use tokio::{
+    sync::broadcast::{self, error::RecvError},
+    time::timeout,
+};
+
+use crate::limits::POLL_INTERVAL;
 
 /// Number of notices that are kept for a slow receiver.
 const BUFFER: usize = 1024;
@@ -63,4 +68,23 @@ impl Notices {
     pub(super) fn subscribe(&self) -> broadcast::Receiver<Notice> {
         self.sender.subscribe()
     }
+}
+
+/// Waits for this notice, or until notices may have been lost. Returns false after [`POLL_INTERVAL`]: the caller then
+/// reads the tables, too.
+pub(crate) async fn wait_for_notice(
+    notices: &mut broadcast::Receiver<Notice>,
+    wanted: &Notice,
+) -> bool {
+    let notified = async {
+        loop {
+            match notices.recv().await {
+                Ok(Notice::Lost) | Err(RecvError::Lagged(_)) => return,
+                Ok(notice) if notice == *wanted => return,
+                Ok(_) => {}
+                Err(RecvError::Closed) => std::future::pending().await,
+            }
+        }
+    };
+    timeout(POLL_INTERVAL, notified).await.is_ok()
 }

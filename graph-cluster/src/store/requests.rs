@@ -61,8 +61,8 @@ impl RunStore {
         run_info(&row.ok_or_else(|| ClusterError::UnknownRun(run.to_owned()))?)
     }
 
-    /// Queues the next leg of a run. Returns `false` if it cannot be resumed, or was resumed with other answers. Repeating
-    /// the call has no further effect.
+    /// Queues the next leg of a run. Returns `false` if it cannot be resumed, or was resumed with other answers.
+    /// Repeating the call has no further effect.
     pub(crate) async fn queue_leg(
         &self,
         run: &RunInfo,

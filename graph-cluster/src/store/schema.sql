@@ -106,7 +106,7 @@ CREATE TABLE IF NOT EXISTS graph_cluster.task (
     -- Starts above the fences of all earlier tasks of the run, and is incremented by each claim. A worker can write to the
     -- task only while its own value is the current one.
     fence bigint NOT NULL DEFAULT 0,
-    -- Number of claims of which all but the last one ended without a result.
+    -- Number of claims since the task was last queued. All but the last one ended without a result.
     attempts integer NOT NULL DEFAULT 0,
     worker text,
     lease_until timestamptz,

@@ -1,9 +1,9 @@
 //! A simulation of the protocol between clients, workers and the database.
 //!
-//! Virtual workers and clients execute the statements of this crate on a real PostgreSQL server, in an order that a seed
-//! determines, and with a simulated clock: a function `sim.now()` shadows `now()`. Each statement is atomic, so every
-//! interleaving of processes is a sequence of statements. A virtual worker that is not scheduled for longer than its lease
-//! behaves like a process that was cut off or suspended and then continues.
+//! Virtual workers and clients execute the statements of this crate on a real PostgreSQL server, in an order that a
+//! seed determines, and with a simulated clock: a function `sim.now()` shadows `now()`. Each statement is atomic, so
+//! every interleaving of processes is a sequence of statements. A virtual worker that is not scheduled for longer than
+//! its lease behaves like a process that was cut off or suspended and then continues.
 //!
 //! After each statement, [`History`] compares the answer of the database with what the protocol promises.
 
@@ -35,7 +35,7 @@ const N_THREADS: usize = 2;
 const MAX_RUNS: usize = 6;
 const STEPS: usize = 120;
 
-/// A claim that a virtual worker believes to hold. `serial` distinguishes all claims of a simulation.
+/// A claim that a virtual worker believes it holds. `serial` distinguishes all claims of a simulation.
 struct HeldRun {
     claim: Claim,
     serial: u64,
@@ -43,7 +43,7 @@ struct HeldRun {
     step: i64,
 }
 
-/// A claim of a task that a virtual worker believes to hold.
+/// A claim of a task that a virtual worker believes it holds.
 struct HeldTask {
     claim: TaskClaim,
     serial: u64,
@@ -186,7 +186,7 @@ impl<'a> Simulation<'a> {
         Ok(true)
     }
 
-    /// Returns a random claim of a worker, which it may have lost.
+    /// Returns the index of a random claim of a worker. The worker may have lost it.
     fn held_run(&mut self, worker: usize) -> Option<usize> {
         let n_runs = self.workers[worker].runs.len();
         (n_runs > 0).then(|| self.rng.usize(0..n_runs))

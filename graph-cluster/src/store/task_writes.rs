@@ -48,8 +48,8 @@ impl RunStore {
         &self,
         writes: &[&TaskWrite],
     ) -> Result<Vec<bool>, ClusterError> {
-        // The row locks make a concurrent claim wait until the messages are stored. Statements that lock several tasks lock
-        // them in the same order, so that they do not deadlock.
+        // The row locks make a concurrent claim wait until the messages are stored. Statements that lock several tasks
+        // lock them in the same order, so that they do not deadlock.
         let write = "
             WITH held AS (
                 SELECT w.nth, w.outcome, t.run, t.id

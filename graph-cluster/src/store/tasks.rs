@@ -38,10 +38,10 @@ pub(crate) struct TaskClaim {
     pub(crate) request: String,
     /// Trace context of the caller that started the run.
     pub(crate) trace_parent: Option<String>,
-    /// Fence of the claim: the fence of the run that posted the task, and in the lower [`COUNT_BITS`] the number of claims
-    /// of the task.
+    /// Fence of the claim: the fence of the run that posted the task, and in the lower [`COUNT_BITS`] the number of
+    /// claims of the task.
     pub(crate) fence: i64,
-    /// Number of claims that did not end with a result or a shutdown, including this one.
+    /// Number of claims since the task was last queued, including this one.
     pub(crate) attempts: i32,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct TaskFilter<'a> {
     pub(crate) pools: &'a [String],
     /// Whether only tasks of runs that this worker executes are claimed.
     pub(crate) only_own_runs: bool,
-    /// Number of tasks of the worker's share that it has claimed already.
+    /// Number of tasks that are subtracted from the worker's share, because the worker has already claimed them.
     pub(crate) held: usize,
     /// Tasks that the worker executes. They are not claimed even if their leases have expired.
     pub(crate) active: &'a [&'a TaskClaim],

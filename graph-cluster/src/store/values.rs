@@ -18,13 +18,13 @@ impl RunStore {
         Ok(self.versioned_value(run, name).await?.map(|(_, value)| value))
     }
 
-    /// Updates a value that the workers of a run share, such as the amount that the run has spent, and returns the result
-    /// of the update. A value that was never stored has its default. It is deleted with its run; a client can store it
-    /// before it starts the run.
+    /// Updates a value that the workers of a run share, such as the amount that the run has spent, and returns the
+    /// result of the update. A value that was never stored has its default. It is deleted with its run; a client can
+    /// store it before it starts the run.
     ///
     /// Concurrent updates are applied one after the other. If another worker changes the value at the same time, or if
-    /// the connection is lost, `update` is called again with the stored value, so it must be idempotent: for example, it
-    /// adds an entry under a key instead of incrementing a number.
+    /// the connection is lost, `update` is called again with the stored value, so it must be idempotent: for example,
+    /// it adds an entry under a key instead of incrementing a number.
     ///
     /// ```
     /// use std::collections::BTreeMap;

@@ -1,18 +1,14 @@
-//! An answer without an interrupt id whose worker dies after the answer was used.
+//! A worker that dies after it has used an answer without an interrupt id.
 
-use std::time::{Duration, Instant};
-
-use graph_cluster::{RunCommand, RunInfo, RunStatus, StartRun};
+use graph_cluster::{RunCommand, RunStatus, StartRun};
 use graph_core::{
     Context, NodeError, START, State, StateGraph,
     checkpoint::{CheckpointId, Checkpointer, Lookup},
 };
 use graph_store::PostgresSaver;
 use serde_json::json;
-use test_support::DEADLINE;
-use tokio::time::timeout;
 
-use crate::{cluster::Cluster, local_worker::LocalWorker};
+use crate::{cluster::Cluster, local_worker::LocalWorker, pause};
 
 #[derive(State, Clone, Debug, Default)]
 struct Survey {
@@ -31,11 +27,6 @@ async fn start_worker(cluster: &Cluster, id: &str) -> LocalWorker {
     let graph = StateGraph::<Survey>::new().node(ask).edge(START, ask);
     let graph = graph.checkpointer(saver).compile().expect("the graph is valid");
     LocalWorker::start(cluster, id, |it| it.graph("survey", graph, || ())).await
-}
-
-async fn wait(cluster: &Cluster, run: &str) -> RunInfo {
-    let ended = timeout(DEADLINE, cluster.client.wait(run)).await.expect("the run hangs");
-    ended.expect("the run exists")
 }
 
 /// Returns the newest checkpoint of the thread.
@@ -58,8 +49,8 @@ pub(crate) async fn answer_at_the_newest_checkpoint_is_not_used_for_the_next_int
 async fn check_answer(cluster: &Cluster, is_addressed: bool) {
     let first = start_worker(cluster, "first").await;
     cluster.client.start(&StartRun::new("asks", "survey", "t")).await.expect("the run starts");
-    assert_eq!(wait(cluster, "asks").await.status, RunStatus::Interrupted);
-    // The statement that stores the end of the next leg does not return.
+    assert_eq!(cluster.ended("asks").await.status, RunStatus::Interrupted);
+    // The statement that stores the result of the next leg does not return.
     cluster.sql(
         "CREATE SEQUENCE hits;
         CREATE FUNCTION pause() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -74,25 +65,22 @@ async fn check_answer(cluster: &Cluster, is_addressed: bool) {
     answer.command = Some(RunCommand::new().resume("yes"));
     answer.checkpoint = is_addressed.then_some(head);
     cluster.client.start(&answer).await.expect("the run starts");
-    let sleeping =
-        "FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
-    let deadline = Instant::now() + DEADLINE;
-    while cluster.sql(&format!("SELECT count(*) {sleeping}")) == "0" {
-        assert!(Instant::now() < deadline, "the leg does not end");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    pause::wait_until_reached(cluster, "the end of the leg").await;
     // The worker dies before it has stored the end of the leg. It keeps its claim until the lease expires.
     first.abort().await;
-    cluster.sql(&format!("SELECT pg_terminate_backend(pid) {sleeping}"));
+    cluster.sql(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event = 'PgSleep'",
+    );
     // Waits until the statement has released the row.
     cluster.sql("UPDATE graph_cluster.run SET lease_until = now() WHERE id = 'answers'");
     let second = start_worker(cluster, "second").await;
-    let asked = wait(cluster, "answers").await;
+    let asked = cluster.ended("answers").await;
     assert_eq!(asked.status, RunStatus::Interrupted, "the answer was used twice: {asked:?}");
     assert_eq!(asked.outcome.interrupts[0].value, "second?");
     assert_eq!(asked.claims, 2);
     cluster.client.answer("answers", "no").await.expect("the run waits for an answer");
-    let done = wait(cluster, "answers").await;
+    let done = cluster.ended("answers").await;
     assert_eq!(done.outcome.values["answers"], json!(["yes", "no"]), "{done:?}");
     second.stop().await;
 }

@@ -1,5 +1,5 @@
-//! A load balancer in front of the workers of a Restate server: each HTTP/2 request goes to the next worker that accepts a
-//! connection. The network between the server and the load balancer can fail.
+//! A load balancer in front of the workers of a Restate server: each HTTP/2 request goes to the next worker that
+//! accepts a connection. The network between the server and the load balancer can fail.
 
 use std::{
     io,
@@ -14,7 +14,7 @@ use tokio::{
     sync::watch,
 };
 
-use crate::proxy::{Link, forward};
+use crate::proxy::{Link, start_proxy};
 
 #[derive(Clone)]
 pub(crate) struct Workers {
@@ -25,21 +25,11 @@ pub(crate) struct Workers {
 
 impl Workers {
     pub(super) async fn start() -> Self {
-        let (outer, address) = listen().await;
-        let (inner, inner_address) = listen().await;
-        let link = watch::Sender::new(Link::Up);
-        let workers = Self { address, addresses: Arc::default(), link: link.clone() };
-        tokio::spawn(async move {
-            while let Ok((connection, _)) = outer.accept().await {
-                let link = link.subscribe();
-                tokio::spawn(async move {
-                    if let Ok(balancer) = TcpStream::connect(inner_address).await {
-                        forward(connection, balancer, link).await;
-                    }
-                });
-            }
-        });
-        tokio::spawn(workers.clone().serve(inner));
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+        let balancer = listener.local_addr().expect("the listener has an address");
+        let (address, link) = start_proxy(balancer).await;
+        let workers = Self { address, addresses: Arc::default(), link };
+        tokio::spawn(workers.clone().serve(listener));
         workers
     }
 
@@ -87,10 +77,4 @@ impl Workers {
         }
         Err(io::Error::other("no worker is listening"))
     }
-}
-
-async fn listen() -> (TcpListener, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-    let address = listener.local_addr().expect("the listener has an address");
-    (listener, address)
 }

@@ -7,9 +7,12 @@ use std::{
     time::Duration,
 };
 
-use graph_cluster::{Client, PostgresQueue, Restate, RunStore};
+use graph_cluster::{Client, PostgresQueue, Restate, RunInfo, RunStatus, RunStore};
 use graph_tests::postgres;
+use serde_json::{Map, Value};
 use tempfile::TempDir;
+use test_support::DEADLINE;
+use tokio::time::timeout;
 
 use crate::{restate_server::RestateServer, worker_process::WorkerProcess};
 
@@ -102,7 +105,7 @@ impl Cluster {
         if let Some(server) = &self.restate {
             options.extend(["--restate".into(), server.ingress.clone()]);
         }
-        // The last value of an option counts.
+        // These override the options above, because the last value of a repeated option applies.
         options.extend(further.iter().map(ToString::to_string));
         let mut worker = WorkerProcess::start(id, database, &self.effects_file(), &options);
         while !self.workers().await.contains(&worker.id) {
@@ -143,6 +146,19 @@ impl Cluster {
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+    }
+
+    /// Waits until a run is neither queued nor running.
+    pub(crate) async fn ended(&self, run: &str) -> RunInfo {
+        let ended = timeout(DEADLINE, self.client.wait(run)).await.expect("the run hangs");
+        ended.expect("the run exists")
+    }
+
+    /// Waits until a run is done, and checks that it has these values.
+    pub(crate) async fn check_values(&self, run: &str, expected: &Map<String, Value>) -> RunInfo {
+        let info = self.ended(run).await;
+        assert_eq!((info.status, &info.outcome.values), (RunStatus::Done, expected));
+        info
     }
 
     /// Starts to count takeovers: claims of a run or task whose previous claim has not ended.

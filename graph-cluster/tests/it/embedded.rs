@@ -11,8 +11,6 @@ use std::{
 use graph_cluster::{RunCommand, RunInfo, RunStatus, StartRun, Worker};
 use graph_core::{CompiledGraph, Context, EventKind, NodeError, START, State, StateGraph};
 use graph_store::PostgresSaver;
-use test_support::DEADLINE;
-use tokio::time::timeout;
 
 use crate::{cluster::Cluster, local_worker::LocalWorker};
 
@@ -47,9 +45,9 @@ async fn run(cluster: &Cluster, deps: impl Fn() + Send + Sync + 'static) -> RunI
     let worker = LocalWorker::start(cluster, "worker", spreading).await;
     let request = StartRun::new("r", "reading", "t");
     cluster.client.start(&request).await.expect("the run starts");
-    let ended = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the run hangs");
+    let ended = cluster.ended("r").await;
     worker.stop().await;
-    ended.expect("the run exists")
+    ended
 }
 
 pub(crate) async fn task_that_emits_and_journals_does_not_block(cluster: &Cluster) {
@@ -92,7 +90,7 @@ async fn approve(_: &Approval, cx: &Context<HasFailed>) -> Result<ApprovalUpdate
     }
 }
 
-pub(crate) async fn run_with_a_command_that_failed_is_resumed(cluster: &Cluster) {
+pub(crate) async fn failed_run_with_a_command_is_resumed(cluster: &Cluster) {
     let saver = PostgresSaver::connect(&cluster.database).await.expect("the database is running");
     let graph = StateGraph::<Approval, HasFailed>::new().node(approve).edge(START, approve);
     let graph = graph.checkpointer(saver).compile().expect("the graph is valid");
@@ -101,21 +99,17 @@ pub(crate) async fn run_with_a_command_that_failed_is_resumed(cluster: &Cluster)
     let worker =
         LocalWorker::start(cluster, "worker", |it| it.graph("approval", graph, deps)).await;
     let client = &cluster.client;
-    let wait = async |run: &str| {
-        let ended = timeout(DEADLINE, client.wait(run)).await.expect("the run hangs");
-        ended.expect("the run exists")
-    };
     let first = StartRun::new("first", "approval", "t");
-    // Asks again, without a checkpoint.
+    // Continues the thread, whose node asks again. The run is interrupted before it stores a checkpoint.
     let second = StartRun::new("second", "approval", "t").command(RunCommand::new());
     for request in [first, second] {
         client.start(&request).await.expect("the run starts");
-        assert_eq!(wait(&request.id).await.status, RunStatus::Interrupted);
+        assert_eq!(cluster.ended(&request.id).await.status, RunStatus::Interrupted);
     }
     client.answer("second", "yes").await.expect("a person is asked");
-    assert_eq!(wait("second").await.status, RunStatus::Failed);
+    assert_eq!(cluster.ended("second").await.status, RunStatus::Failed);
     client.resume("second", []).await.expect("the run failed");
-    let done = wait("second").await;
+    let done = cluster.ended("second").await;
     assert_eq!(done.status, RunStatus::Done, "{done:?}");
     assert_eq!(done.outcome.values["answer"], "yes");
     worker.stop().await;

@@ -8,13 +8,12 @@ use graph_core::StreamMode;
 use graph_tests::crash::seed;
 use graph_trace::{Header, TraceBuilder};
 use rustix::process::Signal;
-use test_support::{DEADLINE, is_nightly};
-use tokio::time::timeout;
+use test_support::is_nightly;
 
 use crate::{
     cluster::{Cluster, SHORT_LEASE},
     kill::{Effect, check_effects, check_effects_after_takeovers},
-    local::{self, JobSpec, to_value},
+    local::{self, JobSpec},
     scenarios::check_events,
 };
 
@@ -45,11 +44,11 @@ pub(crate) async fn wide_step_runs_on_several_workers(cluster: &Cluster) {
     let expected = local::run(&request).await;
     cluster.client.start(&request).await.expect("the run starts");
     check_events(cluster, "r", expected.events).await;
-    let run = cluster.client.wait("r").await.expect("the run exists");
-    assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
+    cluster.check_values("r", &expected.values).await;
     check_effects(cluster, 0);
     assert_eq!(cluster.sql("SELECT count(*) FROM graph_cluster.task"), "0");
-    // One worker could have executed all tasks while the other one was slow. It cannot execute four tasks that do not end.
+    // One worker could have executed all tasks while the other one was slow. With its capacity of two, it cannot
+    // execute four tasks that do not end.
     let logged = cluster.effects().len();
     let endless = JobSpec { rounds: 1, width: 4, pause_ms: 3_600_000, ask: false };
     cluster.client.start(&endless.request("endless", "u")).await.expect("the run starts");
@@ -76,9 +75,7 @@ pub(crate) async fn input_may_contain_nul_characters(cluster: &Cluster) {
     let request = WIDE.request("r", "t").input("label", "a\0b");
     let expected = local::run(&request).await;
     cluster.client.start(&request).await.expect("the run starts");
-    let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the run ends");
-    let run = run.expect("the run exists");
-    assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
+    cluster.check_values("r", &expected.values).await;
 }
 
 /// The workers have more capacity than the step has tasks, and no task ends.
@@ -136,8 +133,7 @@ pub(crate) async fn pooled_nodes_run_only_on_workers_of_their_pool(cluster: &Clu
     let run = cluster.client.wait("r").await.expect("the run exists");
     assert_eq!(run.status, RunStatus::Interrupted, "{run:?}");
     cluster.client.answer("r", "yes").await.expect("the interrupt is pending");
-    let run = cluster.client.wait("r").await.expect("the run exists");
-    assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
+    cluster.check_values("r", &expected.values).await;
     assert_eq!(effect_workers(cluster), BTreeSet::from([member.id.clone()]));
     check_effects(cluster, 0);
 }
@@ -156,8 +152,7 @@ pub(crate) async fn cancelling_a_run_stops_its_tasks_on_other_workers(cluster: &
     // The nodes have stopped: their slots execute the tasks of another run.
     let next = JobSpec { rounds: 1, width: 4, pause_ms: 1, ask: false };
     cluster.client.start(&next.request("next", "t")).await.expect("the run starts");
-    let next = timeout(DEADLINE, cluster.client.wait("next")).await.expect("the slots are free");
-    assert_eq!(next.expect("the run exists").status, RunStatus::Done);
+    assert_eq!(cluster.ended("next").await.status, RunStatus::Done);
     assert_eq!(effect_workers(cluster), BTreeSet::from([member.id.clone()]));
     let recorded: Vec<_> = cluster.effects().into_iter().filter(|it| !is_start(it)).collect();
     assert!(recorded.iter().all(|it| it.contains("next.")), "{recorded:?}");
@@ -175,8 +170,7 @@ pub(crate) async fn task_whose_messages_are_rejected_fails(cluster: &Cluster) {
             FOR EACH ROW EXECUTE FUNCTION reject()",
     );
     cluster.client.start(&WIDE.request("r", "t")).await.expect("the run starts");
-    let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the run fails");
-    let run = run.expect("the run exists");
+    let run = cluster.ended("r").await;
     let error = run.outcome.error.unwrap_or_default();
     assert_eq!(run.status, RunStatus::Failed, "{error}");
     assert!(error.contains("the table is closed"), "{error}");
@@ -190,8 +184,7 @@ pub(crate) async fn run_whose_tasks_cannot_be_read_fails(cluster: &Cluster) {
     cluster.client.start(&endless.request("r", "t")).await.expect("the run starts");
     cluster.wait_for_effects(2, "r").await;
     cluster.sql("ALTER TABLE graph_cluster.task_message RENAME COLUMN body TO content");
-    let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the run fails");
-    let run = run.expect("the run exists");
+    let run = cluster.ended("r").await;
     let error = run.outcome.error.unwrap_or_default();
     assert_eq!(run.status, RunStatus::Failed, "{error}");
     assert!(error.contains("cannot read the result of the task"), "{error}");
@@ -210,9 +203,7 @@ pub(crate) async fn suspended_worker_does_not_repeat_its_tasks(cluster: &Cluster
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     worker.signal(Signal::CONT);
-    let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the run ends");
-    let run = run.expect("the run exists");
-    assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
+    cluster.check_values("r", &expected.values).await;
     check_effects(cluster, 0);
 }
 
@@ -225,8 +216,7 @@ pub(crate) async fn draining_worker_hands_its_tasks_over(cluster: &Cluster) {
     cluster.wait_for_effects(3, "r").await;
     first.signal(Signal::TERM);
     assert!(first.join().success());
-    let run = cluster.client.wait("r").await.expect("the run exists");
-    assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
+    cluster.check_values("r", &expected.values).await;
     check_effects(cluster, 0);
     drop(second);
 }
@@ -262,7 +252,7 @@ pub(crate) async fn killed_workers_of_tasks_lose_nothing(cluster: &Cluster) {
         }
         let info = cluster.client.wait(&run).await.expect("the run exists");
         assert_eq!(info.status, RunStatus::Done, "{info:?}");
-        assert_eq!(to_value(&info.outcome.values), expected.values, "seed {}", seed());
+        assert_eq!(info.outcome.values, expected.values, "seed {}", seed());
         if kills >= target {
             break;
         }

@@ -1,4 +1,4 @@
-//! HAProxy in front of the workers, which distributes HTTP/2 requests.
+//! HAProxy, which distributes HTTP/2 requests among the workers.
 
 use std::{
     env, fs,

@@ -48,12 +48,11 @@ pub(crate) async fn worker_with_the_key_of_its_server_accepts_calls(cluster: &Cl
     let _worker = cluster.worker_with(&["--identity-key", PUBLIC_KEY]).await;
     let job = JobSpec { rounds: 1, width: 1, pause_ms: 5, ask: false };
     cluster.client.start(&job.request("r", "t")).await.expect("the run starts");
-    let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the worker is called");
-    assert_eq!(run.expect("the run exists").status, RunStatus::Done);
+    assert_eq!(cluster.ended("r").await.status, RunStatus::Done);
 }
 
-/// Sends `GET /health` over HTTP/2 without a signature, and returns the encoded headers of the answer. They begin with the
-/// status. The workers accept only HTTP/2, which the HTTP client of the tests does not support.
+/// Sends `GET /health` over HTTP/2 without a signature, and returns the encoded headers of the answer. They begin with
+/// the status. The workers accept only HTTP/2, which the HTTP client of the tests does not support.
 async fn get_health(worker: SocketAddr) -> Vec<u8> {
     let mut connection = loop {
         match TcpStream::connect(worker).await {

@@ -9,12 +9,11 @@ use fastrand::Rng;
 use graph_cluster::{ClusterError, PostgresQueue, RunStatus, RunStore, Worker};
 use graph_tests::crash::seed;
 use rustix::process::Signal;
-use test_support::{DEADLINE, is_nightly};
-use tokio::time::timeout;
+use test_support::is_nightly;
 
 use crate::{
     cluster::{Cluster, SHORT_LEASE},
-    local::{self, JobSpec, to_value},
+    local::{self, JobSpec},
     pause::{self, PausePoint, pause_point},
 };
 
@@ -61,7 +60,7 @@ pub(crate) async fn killed_workers_lose_nothing(cluster: &Cluster) {
         }
         let info = cluster.client.wait(&run).await.expect("the run exists");
         assert_eq!(info.status, RunStatus::Done, "{info:?}");
-        assert_eq!(to_value(&info.outcome.values), expected.values, "seed {}", seed());
+        assert_eq!(info.outcome.values, expected.values, "seed {}", seed());
         if kills >= target {
             break;
         }
@@ -113,7 +112,7 @@ pub(crate) async fn workers_killed_during_a_statement_lose_nothing(cluster: &Clu
             let expected = local::run(&JOB.request(run, run)).await;
             let info = cluster.client.wait(run).await.expect("the run exists");
             assert_eq!(info.status, RunStatus::Done, "{point:?}: {info:?}");
-            assert_eq!(to_value(&info.outcome.values), expected.values, "{point:?}");
+            assert_eq!(info.outcome.values, expected.values, "{point:?}");
         }
     }
     check_effects_after_takeovers(cluster, JOB.width);
@@ -123,8 +122,8 @@ pub(crate) async fn workers_killed_during_a_statement_lose_nothing(cluster: &Clu
 pub(crate) async fn cut_off_worker_cannot_write(cluster: &Cluster) {
     cluster.count_takeovers();
     let first = cluster.worker_with(&SHORT_LEASE).await;
-    // No result is stored before the worker is suspended. It is therefore suspended while all effects of a step execute.
-    // Otherwise it could start an effect after it continues, although the other worker has recorded that effect.
+    // No result is stored before the worker is suspended, so it is suspended while it executes all effects of a step.
+    // Otherwise, the resumed worker could start an effect that the other worker has already recorded.
     cluster.sql(
         "CREATE TABLE suspended (number int);
         CREATE FUNCTION wait_until_suspended() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -147,8 +146,7 @@ pub(crate) async fn cut_off_worker_cannot_write(cluster: &Cluster) {
     }
     cluster.wait_for_effects(cluster.effects().len() + 2, "r").await;
     first.signal(Signal::CONT);
-    let run = cluster.client.wait("r").await.expect("the run exists");
-    assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
+    cluster.check_values("r", &expected.values).await;
     // The first worker continues and executes later runs under new claims.
     let later = JOB.request("later", "t");
     cluster.client.start(&later).await.expect("the run starts");
@@ -180,13 +178,12 @@ pub(crate) async fn cancelling_the_run_of_a_cut_off_worker_frees_its_thread(clus
 pub(crate) async fn step_longer_than_the_lease_ends(cluster: &Cluster) {
     cluster.count_takeovers();
     let _worker = cluster.worker_with(&SHORT_LEASE).await;
-    // Restate takes it after three lease times and five seconds.
+    // Restate takes the run from the worker after three lease times and five seconds.
     let pause_ms = if cluster.restate.is_some() { 11_000 } else { 3_000 };
     let request = JobSpec { rounds: 1, width: 1, pause_ms, ask: false }.request("r", "t");
     let expected = local::run(&request.clone().input("pause_ms", 0)).await.values;
     cluster.client.start(&request).await.expect("the run starts");
-    let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the step ends");
-    let run = run.expect("the run exists");
+    let run = cluster.ended("r").await;
     assert_eq!(run.status, RunStatus::Done, "{run:?}");
     assert_eq!(run.outcome.values["log"], expected["log"]);
     check_effects_after_takeovers(cluster, 1);
@@ -218,8 +215,8 @@ pub(crate) fn check_effects_after_takeovers(cluster: &Cluster, width: u32) {
     check_effects(cluster, of_runs + cluster.n_takeovers("task"));
 }
 
-/// Checks that no effect started again after its result was recorded, that only effects in flight were repeated, and that
-/// all workers saw the same idempotency key.
+/// Checks that no effect started again after its result was recorded, that only effects in flight were repeated, and
+/// that all workers saw the same idempotency key.
 pub(crate) fn check_effects(cluster: &Cluster, max_repeated: usize) {
     let (mut started, mut recorded, mut repeated) = (BTreeSet::new(), BTreeSet::new(), 0);
     let mut tasks = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The same job in this process, as the reference for results and events.
+//! Runs a job in this process, without a cluster, as the reference for its results and events.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl JobSpec {
 
 /// Result of a local run.
 pub(crate) struct LocalRun {
-    pub(crate) values: Value,
+    pub(crate) values: Map<String, Value>,
     /// Node and data of each event, in order.
     pub(crate) events: Vec<(Option<String>, Value)>,
 }
@@ -57,8 +57,9 @@ pub(crate) async fn run(request: &StartRun) -> LocalRun {
                 input = Input::resume("yes").expect("a string is serialisable");
             }
             outcome => {
-                let values =
-                    serde_json::to_value(outcome.state()).expect("the state is serialisable");
+                let Ok(Value::Object(values)) = serde_json::to_value(outcome.state()) else {
+                    panic!("the state is an object");
+                };
                 return LocalRun { values, events };
             }
         }
@@ -88,9 +89,4 @@ pub(crate) fn comparable(mut kind: Value) -> Value {
         }
     }
     kind
-}
-
-/// Returns the values of a run as JSON.
-pub(crate) fn to_value(values: &Map<String, Value>) -> Value {
-    Value::Object(values.clone())
 }

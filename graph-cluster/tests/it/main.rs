@@ -91,7 +91,7 @@ suites!(
         fan_out::killed_workers_of_tasks_lose_nothing,
         embedded::task_that_emits_and_journals_does_not_block,
         embedded::panic_outside_the_node_fails_the_run,
-        embedded::run_with_a_command_that_failed_is_resumed,
+        embedded::failed_run_with_a_command_is_resumed,
         answers::answer_is_not_used_for_the_next_interrupt,
         answers::answer_at_the_newest_checkpoint_is_not_used_for_the_next_interrupt,
         versions::run_stays_on_its_version,

@@ -1,4 +1,5 @@
-//! The structure of the manifests in `deploy`: they are YAML, their images have versions, and the names that they use exist.
+//! The structure of the manifests in `deploy`: they are YAML, their images have versions, and they refer only
+//! to names that they define.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -33,7 +34,7 @@ fn check_image(image: &Value) {
 }
 
 #[test]
-fn objects_of_kubernetes_refer_to_existing_ones() {
+fn kubernetes_objects_refer_only_to_defined_names() {
     for manifest in [KUBERNETES, KUBERNETES_RESTATE] {
         let objects = documents(manifest);
         let (deployments, others): (Vec<_>, Vec<_>) =
@@ -49,7 +50,7 @@ fn objects_of_kubernetes_refer_to_existing_ones() {
             check_pod(&deployment["spec"]["template"]["spec"]);
         }
         for object in others {
-            // Services contain the labels, and disruption budgets an object with the labels.
+            // The selector of a service is the labels. That of a disruption budget contains them in `matchLabels`.
             let selector = &object["spec"]["selector"];
             let labels = selector.get("matchLabels").unwrap_or(selector);
             let pod = pods.iter().find(|it| &it["metadata"]["labels"] == labels);
@@ -69,7 +70,7 @@ fn check_pod(pod: &Value) {
     for container in items(&pod["containers"]) {
         check_image(&container["image"]);
         assert!(container["resources"]["limits"]["memory"].is_string(), "{container}");
-        // A container that listens has a probe of its port.
+        // A container that listens on a port has a readiness probe for one of its ports.
         let (ports, probe) = (names(&container["ports"]), &container["readinessProbe"]);
         assert_eq!(ports.is_empty(), probe.is_null(), "{container}");
         let mut probed =
@@ -87,7 +88,7 @@ fn check_pod(pod: &Value) {
 }
 
 #[test]
-fn services_of_compose_refer_to_existing_ones() {
+fn compose_services_refer_only_to_defined_names() {
     let documents = documents(COMPOSE);
     let [compose] = &documents[..] else { panic!("the manifest is one document") };
     let services = compose["services"].as_object().expect("Compose starts services");

@@ -118,7 +118,7 @@ fn ports_of_containers_are_those_of_their_programs() {
         assert_eq!(named, served);
         let called: BTreeSet<String> = ports("port");
         let names: BTreeSet<&str> = values(manifest, "targetPort").into_iter().collect();
-        // A probe has the name of a port, and a service has its number.
+        // Probes refer to ports by name, and services by number.
         assert!(called.iter().all(|it| served.contains(it) || names.contains(it.as_str())));
     }
 }
@@ -191,7 +191,7 @@ impl Running {
 
 pub(crate) async fn commands_of_the_manifests_run(cluster: &Cluster) {
     let all: Vec<_> = [COMPOSE, KUBERNETES].into_iter().flat_map(commands).collect();
-    // The suite starts workers of a Restate server.
+    // The workers for Restate are skipped, because the names of their servers exist only in containers.
     for command in all.iter().filter(|it| !it.contains(&"--restate".to_owned())) {
         let mut running = Running::start(cluster, command);
         match command[0].as_str() {

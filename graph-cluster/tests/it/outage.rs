@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use crate::{
     cluster::{Cluster, SHORT_LEASE, SchedulerKind},
     kill::check_effects_after_takeovers,
-    local::{self, JobSpec, to_value},
+    local::{self, JobSpec},
     proxy::{Link, Proxy},
 };
 
@@ -59,7 +59,7 @@ async fn check(cluster: &Cluster, n_runs: usize, mut fail: impl AsyncFnMut(&mut 
         fail(&mut rng).await;
         let info = wait(cluster, &run).await;
         assert_eq!(info.status, RunStatus::Done, "{info:?}");
-        assert_eq!(to_value(&info.outcome.values), expected.values, "seed {}", seed());
+        assert_eq!(info.outcome.values, expected.values, "seed {}", seed());
     }
     check_effects_after_takeovers(cluster, JOB.width);
 }

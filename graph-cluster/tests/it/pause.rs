@@ -1,7 +1,10 @@
-//! Statements that wait until the processes that execute them are dead. The database completes such a statement, but its
-//! result is lost.
+//! Statements that wait until the processes that execute them are dead. The database completes such a statement, but
+//! its result is lost.
 
-use std::time::{Duration, Instant};
+use std::{
+    fmt::Debug,
+    time::{Duration, Instant},
+};
 
 use test_support::DEADLINE;
 
@@ -50,7 +53,7 @@ pub(crate) fn set(cluster: &Cluster, point: &PausePoint, n_before: u32) {
 }
 
 /// Returns once a process executes the statement.
-pub(crate) async fn wait_until_reached(cluster: &Cluster, point: &PausePoint) {
+pub(crate) async fn wait_until_reached(cluster: &Cluster, point: impl Debug) {
     let sleeping = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event = 'PgSleep'";
     let deadline = Instant::now() + DEADLINE;

@@ -35,19 +35,7 @@ impl Proxy {
         let (prefix, rest) = url.split_once('@').expect("the URL has a user");
         let (target, database) = rest.split_once('/').expect("the URL has a database");
         let target: SocketAddr = target.parse().expect("the URL has an address");
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
-        let address = listener.local_addr().expect("the listener has an address");
-        let (link, current) = watch::channel(Link::Up);
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let link = current.clone();
-                tokio::spawn(async move {
-                    if let Ok(server) = TcpStream::connect(target).await {
-                        forward(client, server, link).await;
-                    }
-                });
-            }
-        });
+        let (address, link) = start_proxy(target).await;
         Self { url: format!("{prefix}@{address}/{database}"), link }
     }
 
@@ -56,8 +44,27 @@ impl Proxy {
     }
 }
 
+/// Starts a proxy in front of an address. Returns the proxy's address, and the network between the proxy and its
+/// clients.
+pub(crate) async fn start_proxy(target: SocketAddr) -> (SocketAddr, watch::Sender<Link>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
+    let address = listener.local_addr().expect("the listener has an address");
+    let (link, current) = watch::channel(Link::Up);
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let link = current.clone();
+            tokio::spawn(async move {
+                if let Ok(server) = TcpStream::connect(target).await {
+                    forward(client, server, link).await;
+                }
+            });
+        }
+    });
+    (address, link)
+}
+
 /// Forwards data in both directions until a connection is closed or cut.
-pub(crate) async fn forward(client: TcpStream, server: TcpStream, link: watch::Receiver<Link>) {
+async fn forward(client: TcpStream, server: TcpStream, link: watch::Receiver<Link>) {
     let (from_client, to_client) = client.into_split();
     let (from_server, to_server) = server.into_split();
     let mut cut = link.clone();

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use graph_cluster::StartRun;
 use graph_tests::crash::seed;
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use test_support::{DEADLINE, is_nightly, process::Process};
 use tokio::{task::JoinHandle, time::timeout};
 
@@ -91,7 +91,7 @@ impl Replica {
     }
 
     /// Compares the state of a thread with the values of a local run.
-    async fn check_state(&self, thread: &str, expected: &Value) {
+    async fn check_state(&self, thread: &str, expected: &Map<String, Value>) {
         let state = self.get(&format!("{thread}/state")).await;
         for field in ["round", "log", "total"] {
             assert_eq!(state["values"][field], expected[field], "seed {}", seed());
@@ -168,7 +168,8 @@ pub(crate) async fn killed_servers_lose_nothing(cluster: &Cluster) {
     println!("{kills} kills of servers with an active run, seed {}", seed());
 }
 
-/// Statements at which servers are killed: a server claims a run, passes it to the cluster, stores its events, and ends it.
+/// Statements at which servers are killed: a server claims a run, passes it to the cluster, stores its events, and ends
+/// it.
 const POINTS: [PausePoint; 4] = [
     pause_point("graph_server.queue", "UPDATE", "NEW.fence > OLD.fence"),
     pause_point("graph_cluster.run", "INSERT", "true"),

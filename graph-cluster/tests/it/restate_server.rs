@@ -35,7 +35,7 @@ impl RestateServer {
     }
 
     fn new(server: Server, workers: Balancer) -> Self {
-        // Fails if another test has installed it.
+        // Fails if another test of this process has installed the provider.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self { ingress: server.ingress(), workers, server: Arc::new(server) }
     }

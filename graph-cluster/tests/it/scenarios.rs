@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     cluster::Cluster,
-    local::{self, JobSpec, comparable, to_value},
+    local::{self, JobSpec, comparable},
 };
 
 const SMALL: JobSpec = JobSpec { rounds: 2, width: 3, pause_ms: 5, ask: false };
@@ -17,8 +17,7 @@ pub(crate) async fn result_and_events_equal_a_local_run(cluster: &Cluster) {
     let expected = local::run(&request).await;
     cluster.client.start(&request).await.expect("the run starts");
     let received = check_events(cluster, "r", expected.events).await;
-    let run = cluster.client.wait("r").await.expect("the run exists");
-    assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
+    cluster.check_values("r", &expected.values).await;
     // A reader that reconnects continues where it stopped.
     let mut rest = cluster.client.events("r", 3);
     for expected in &received[3..] {
@@ -114,7 +113,7 @@ pub(crate) async fn interrupted_run_holds_no_worker_and_resumes(cluster: &Cluste
     cluster.client.answer("r", "yes").await.expect("the interrupt is pending");
     let run = cluster.client.wait("r").await.expect("the run exists");
     assert_eq!((run.status, run.leg), (RunStatus::Done, 1));
-    assert_eq!(to_value(&run.outcome.values), expected.values);
+    assert_eq!(run.outcome.values, expected.values);
     let again = cluster.client.answer("r", "yes").await;
     assert!(matches!(again, Err(ClusterError::InvalidAnswer { .. })), "{again:?}");
 }
@@ -192,8 +191,7 @@ pub(crate) async fn draining_worker_hands_its_run_over(cluster: &Cluster) {
     let second = cluster.worker().await;
     first.signal(Signal::TERM);
     assert!(first.join().success());
-    let run = cluster.client.wait("r").await.expect("the run exists");
-    assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
+    let run = cluster.check_values("r", &expected.values).await;
     assert!(run.claims > 1, "the first worker finished the run alone");
     // The run stopped between two steps, so no effect was repeated.
     let started = cluster.effects().into_iter().filter(|it| it.starts_with("started")).count();

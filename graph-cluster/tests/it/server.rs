@@ -31,7 +31,7 @@ pub(crate) async fn streams_equal_those_of_a_local_run_and_can_be_resumed(cluste
     for api in [&local, &remote] {
         let thread = api.new_thread().await;
         let events = api.stream(&format!("{thread}/runs/stream"), &talk("tea")).await;
-        // The answer is a new run of the thread.
+        // In LangGraph's API, a new run of the thread passes the answer.
         let answer = json!({ "assistant_id": "talk", "command": { "resume": "yes" }, "stream_mode": "values" });
         let resumed = api.stream(&format!("{thread}/runs/stream"), &answer).await;
         let run = api.get(&format!("{thread}/runs")).await[1]["run_id"].clone();
@@ -75,7 +75,7 @@ pub(crate) async fn interrupts_errors_and_forks_equal_those_of_a_local_run(clust
         let broken = api.new_thread().await;
         values.push(api.post(&format!("{broken}/runs/wait"), &talk("broken")).await);
         values.push(api.get(&broken).await["status"].clone());
-        // Answers an interrupt again, which has another id in the new branch.
+        // Answers the interrupt again. It has another id in the new branch.
         let thread = api.new_thread().await;
         let wait = format!("{thread}/runs/wait");
         api.post(&wait, &talk("tea")).await;
@@ -132,7 +132,7 @@ pub(crate) async fn cancelling_a_run_cancels_it_on_its_worker(cluster: &Cluster)
     assert_eq!(api.get(&format!("{thread}/runs/{id}")).await["status"], "interrupted");
     let cancelled = cluster.client.run(&id).await.expect("the cluster has the run");
     assert_eq!(cancelled.status, RunStatus::Cancelled);
-    // The thread is free.
+    // Another run can start on the thread.
     let asked = api.post(&format!("{thread}/runs/wait"), &talk("tea")).await;
     assert_eq!(asked["__interrupt__"][0]["value"], "publish tea?", "{asked}");
     api.delete(&thread).await;
@@ -168,7 +168,7 @@ pub(crate) async fn another_replica_continues_the_stream_without_repetitions(clu
     let expected = local.stream(&format!("{thread}/runs/stream"), &body).await;
     let comparable = |events: &[SseEvent]| {
         let events = names_and_data(events).into_iter();
-        // The second server is the second attempt to execute the run.
+        // The run is in its second attempt on the second server.
         let same = |data: String| {
             data.replace("slow ", "slow").replace("\"run_attempt\":2", "\"run_attempt\":1")
         };
@@ -202,7 +202,7 @@ pub(crate) async fn the_owner_of_a_run_is_its_tenant_and_its_trace_context_reach
         }
     };
     timeout(DEADLINE, started).await.expect("the cluster has the run");
-    // Runs of other tenants do not wait for it.
+    // Runs of other tenants do not wait for this run.
     let other = bob.new_thread().await;
     let asked = bob.post(&format!("{other}/runs/wait"), &talk("tea")).await;
     assert_eq!(asked["__interrupt__"][0]["value"], "publish tea?", "{asked}");

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use graph_cluster::{Client, ClusterError, LegRunner, RunStatus, RunStore, Scheduler, Ticket};
-use test_support::DEADLINE;
-use tokio::time::timeout;
+use graph_cluster::{Client, ClusterError, LegRunner, RunStore, Scheduler, Ticket};
 
 use crate::{
     cluster::Cluster,
-    local::{self, JobSpec, to_value},
+    local::{self, JobSpec},
 };
 
 const JOB: JobSpec = JobSpec { rounds: 1, width: 3, pause_ms: 5, ask: false };
@@ -53,7 +51,5 @@ pub(crate) async fn run_whose_client_died_before_its_submission_is_executed(clus
     Client::new(store, NoSubmission).start(&request).await.expect("the run is stored");
     // Workers submit a run again if it has waited for at least ten seconds.
     cluster.sql("UPDATE graph_cluster.run SET updated_at = now() - interval '1 minute'");
-    let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("a worker submits the run");
-    let run = run.expect("the run exists");
-    assert_eq!((run.status, to_value(&run.outcome.values)), (RunStatus::Done, expected.values));
+    cluster.check_values("r", &expected.values).await;
 }

@@ -83,8 +83,7 @@ async fn start_on_old_version(cluster: &Cluster) -> LocalWorker {
 
 /// Waits for the run, and returns its version and the versions of its steps.
 async fn finish(cluster: &Cluster) -> (Option<String>, Value) {
-    let run = timeout(DEADLINE, cluster.client.wait("r")).await.expect("the run continues");
-    let run = run.expect("the run exists");
+    let run = cluster.ended("r").await;
     assert_eq!((run.status, run.claims), (RunStatus::Done, 2), "{run:?}");
     (run.version, run.outcome.values["versions"].clone())
 }

@@ -138,7 +138,7 @@ pub(crate) async fn run_stays_on_its_version(cluster: &Cluster) {
     let new = second(cluster, "new").await;
     answer(cluster, "a").await;
     // `PostgresQueue` claims runs in the order in which they were started, so the new worker has skipped the first one.
-    // With Restate, it rejects the calls of the first run.
+    // With Restate, the new worker rejects the calls of the first run.
     ask(cluster, "b").await;
     let waiting = cluster.client.run("a").await.expect("the run exists");
     assert_eq!((waiting.status, waiting.version.as_deref()), (RunStatus::Queued, Some("1")));

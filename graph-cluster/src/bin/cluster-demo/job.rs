@@ -26,7 +26,7 @@ pub(crate) struct Job {
     pub(crate) pause_ms: u64,
     /// Whether the job asks a question after its last round.
     pub(crate) ask: bool,
-    /// Time before the question.
+    /// Time that the job sleeps before it asks the question.
     pub(crate) sleep_ms: u64,
     pub(crate) round: u32,
     #[reduce(append)]
@@ -52,7 +52,7 @@ impl EffectLog {
     }
 }
 
-/// Builds the graph. With sync durability, a result is stored before the node that asked for it continues.
+/// Builds the graph. With sync durability, the result of an effect is stored before its node continues.
 pub(crate) fn graph(
     checkpointer: Arc<dyn Checkpointer>,
     pool: Option<&str>,

@@ -1,6 +1,7 @@
 //! Runs a demonstration graph on several processes.
 //!
-//! Every command takes `--database URL`, or reads the URL from the variable `DATABASE_URL`. With `--restate INGRESS`, Restate schedules the runs.
+//! Every command takes `--database URL`, or reads the URL from the variable `DATABASE_URL`. With `--restate INGRESS`,
+//! Restate schedules the runs.
 #![expect(clippy::print_stdout, reason = "prints results to stdout")]
 
 #[cfg(feature = "server")]

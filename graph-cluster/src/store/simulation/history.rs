@@ -128,7 +128,9 @@ impl History {
         check(self.is_claimable(run), || {
             format!("{id} was claimed while a lease, its thread or its tenant forbids it")
         })?;
-        check(claim.fence > run.fence, || format!("{id} was claimed with a fence that was used"))?;
+        check(claim.fence > run.fence, || {
+            format!("{id} was claimed with a fence that was already used")
+        })?;
         check(claim.cancel == run.is_cancel_requested, || format!("{id} lost its cancellation"))?;
         let run = self.run(id);
         (run.status, run.fence) = (RunStatus::Running, claim.fence);
@@ -265,7 +267,8 @@ impl History {
         })
     }
 
-    /// Records the end of a task. `stored` is the outcome in the database, which names the claim that stored it.
+    /// Records the end of a task. `stored` is the outcome in the database: the serial number of the claim that stored
+    /// it.
     pub(super) fn ended_task(
         &mut self,
         claim: &TaskClaim,

@@ -53,7 +53,7 @@ impl Api {
         Self { api, routes, _files: files.map(Arc::new) }
     }
 
-    /// Returns the server as a client of this owner uses it, with this trace context.
+    /// Returns a handle whose requests come from a client of this owner and carry this trace context.
     pub(super) fn client(&self, owner: &str, trace_parent: &'static str) -> Self {
         let add_header = move |mut request: Request<Body>| async move {
             let value = HeaderValue::from_static(trace_parent);
