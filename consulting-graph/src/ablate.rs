@@ -20,11 +20,11 @@
 //!
 //! The comparisons are listed in [`CONTRASTS`]. With `m` comparisons, a comparison has an effect if the p-value of the
 //! difference in accuracy is at most 0.05 / `m` (Bonferroni). The p-value is that of the paired
-//! [sign-flip permutation test](sign_flip_p_value), whose unit is the pair of moves. If exchanging the verdicts of two
-//! arms within a pair does not change their distribution, a comparison of these arms has no effect to find, and the
-//! probability of finding any such false effect is at most 5 %, for any number of pairs. Bootstrap intervals of the
-//! level 1 - 0.05 / `m` describe the differences, but do not decide. With fewer than [`MIN_PAIRS`] pairs, nothing is
-//! decided. A verdict that cannot be read, even on a second request, counts as "no flaw" with a neutral score.
+//! [sign-flip permutation test](sign_flip_p_value), whose unit is the pair of moves. Its null hypothesis is that
+//! exchanging the verdicts of the two arms within a pair does not change their distribution. The probability of at
+//! least one false effect is at most 5 %, for any number of pairs. Bootstrap intervals of the level 1 - 0.05 / `m`
+//! describe the differences, but do not decide. With fewer than [`MIN_PAIRS`] pairs, nothing is decided. A verdict that
+//! cannot be read, even on a second request, counts as "no flaw" with a neutral score.
 
 mod analysis;
 mod arm;

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, Group};
 
 /// Makes a model call. This is the only function of the host that the guest of a debate may call. Its name identifies
-/// model calls in the journal, including those outside of debates. The journal stores the answers of completed calls, so
-/// that a restarted run does not repeat them.
+/// model calls in the journal, including those outside of debates. The journal stores the answers of completed calls,
+/// so that a restarted run does not repeat them.
 pub const LLM: HostFunction<ModelCall, CallOutcome> = HostFunction::new("llm");
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

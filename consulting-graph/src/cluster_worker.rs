@@ -26,7 +26,7 @@ use crate::{
     run::{RunConfig, RunError, fallback_sandboxes, open_sandboxes},
 };
 
-/// Minimum number of tasks in a step that are spread over the workers.
+/// Minimum number of tasks in a step for which the tasks are spread over the workers.
 const MIN_SPREAD_TASKS: usize = 2;
 
 #[derive(Debug, Clone)]

@@ -6,7 +6,6 @@ mod check;
 mod parse;
 mod schema;
 
-pub use check::ConfigViolation;
 pub use parse::ConfigError;
 pub(crate) use schema::replace_ids;
 pub use schema::{

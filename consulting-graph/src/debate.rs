@@ -2,7 +2,8 @@
 //!
 //! The critic attacks the move, and each decision maker defends it in a separate conversation that the other decision
 //! makers cannot read. Then each decision maker scores the move. The graph holds neither models nor API keys. It makes
-//! every call with the host's function [`LLM`](crate::call::LLM). If baseline scoring is enabled, the node `score_before` runs first.
+//! every call with the host's function [`LLM`](crate::call::LLM). If baseline scoring is enabled, the node
+//! `score_before` runs first.
 //!
 //! ```text
 //! START → critic_round_1 → dm_respond ─┬→ critic_individual → dm_respond
@@ -11,8 +12,8 @@
 //!
 //! A debate can start with the state of an earlier execution, which it continues.
 //!
-//! A failed call ends its conversation. If all turns of the critic in a round fail, the debate is scored with the rounds
-//! completed so far.
+//! A failed call ends its conversation. If all turns of the critic in a round fail, the debate is scored with the
+//! rounds completed so far.
 
 mod files;
 mod scoring;

@@ -1,5 +1,5 @@
-//! Host side of the debates. Each debate runs in its own sandbox, as a subgraph of the pipeline. The host makes the model
-//! calls of the debate and stores its checkpoints.
+//! Host side of the debates. Each debate runs in its own sandbox, as a subgraph of the pipeline. The host makes the
+//! model calls of the debate and stores its checkpoints.
 
 mod backends;
 mod call_policy;
@@ -144,8 +144,8 @@ impl DebateHost {
 
     /// Returns the state from which the debate continues, and its result if an earlier execution has finished it.
     ///
-    /// Discards a state that is not valid, so that the debate starts again: the guest that stored it is not trusted, and
-    /// a fork may have changed the number of rounds.
+    /// Discards a state that is not valid, so that the debate starts again: the guest that stored it is not trusted,
+    /// and a fork may have changed the number of rounds.
     fn earlier<'a>(
         &self,
         debate: &'a DebateRequest,
@@ -332,8 +332,8 @@ impl DebateHost {
     }
 }
 
-/// Copies the transcripts and scores of a debate from its sandbox into a directory. The sandbox also has the transcripts
-/// as JSON, which is part of the report.
+/// Copies the transcripts and scores of a debate from its sandbox into a directory. The sandbox also has the
+/// transcripts as JSON, which is part of the report.
 async fn copy_files(sandbox: Sandbox, logs: Vec<String>, dir: PathBuf) {
     let logs = logs.iter().map(|it| format!("{it}.md"));
     let files = logs.map(|it| (format!("{}/{it}", debate::LOGS_DIR), it));

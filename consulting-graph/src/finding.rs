@@ -35,8 +35,8 @@ pub(crate) fn read(answer: &str) -> FindingsDraft {
     read_json(answer).unwrap_or_else(|| parse(answer).without_repetitions())
 }
 
-/// Reads an answer like [`read`] if the answer is cut off. Drops the last finding of a Markdown answer, because its text
-/// may be cut off.
+/// Reads an answer that is cut off, like [`read`]. Drops the last finding of a Markdown answer, because its text may be
+/// cut off.
 pub(crate) fn read_cut(answer: &str) -> FindingsDraft {
     read_json(answer).unwrap_or_else(|| {
         let mut draft = parse(answer);
@@ -45,8 +45,8 @@ pub(crate) fn read_cut(answer: &str) -> FindingsDraft {
     })
 }
 
-/// Reads an answer like [`read`], unless it is Markdown, in which a sentence such as "There are no others" may look like a
-/// finding.
+/// Reads an answer like [`read`], but rejects Markdown, because a sentence in it such as "There are no others" may look
+/// like a finding.
 pub(crate) fn read_json(answer: &str) -> Option<FindingsDraft> {
     let single_objects = || {
         let findings: Vec<FindingDraft> = lenient_json::find_all(answer);
@@ -55,8 +55,8 @@ pub(crate) fn read_json(answer: &str) -> Option<FindingsDraft> {
     whole_list(answer).or_else(single_objects).map(FindingsDraft::without_repetitions)
 }
 
-/// Returns whether an answer contains a list of findings that [`read`] cannot read as a whole, because the list is cut off
-/// or contains invalid findings.
+/// Returns whether an answer contains a list of findings that [`read`] cannot read as a whole, because the list is cut
+/// off or contains invalid findings.
 pub(crate) fn is_partial(answer: &str) -> bool {
     let starts_list = answer.split('{').next().is_some_and(|it| it.contains('['));
     (starts_list || answer.contains("\"findings\""))

@@ -17,8 +17,8 @@ pub(crate) fn find<T: DeserializeOwned>(answer: &str, fits: impl Fn(&T) -> bool)
     })
 }
 
-/// Searches an answer for JSON objects that deserialize to `T`, such as the complete elements of a list that is cut off.
-/// Objects inside of a found one are ignored.
+/// Searches an answer for JSON objects that deserialize to `T`, such as the complete elements of a list that is cut
+/// off. Ignores objects that are nested in one of these objects.
 pub(crate) fn find_all<T: DeserializeOwned>(answer: &str) -> Vec<T> {
     let answer = searched_part(answer);
     let (mut found, mut end) = (Vec::new(), 0);

@@ -4,7 +4,8 @@
 use llm::Schema;
 use schemars::JsonSchema;
 
-/// Returns the schema of `T` with limits, each given as the JSON pointer of a part of the schema, a keyword and a number.
+/// Returns the schema of `T` with limits, each given as the JSON pointer of a part of the schema, a keyword and a
+/// number.
 pub(crate) fn schema_with_limits<T: JsonSchema>(limits: &[(&str, &str, usize)]) -> Schema {
     let mut schema = Schema::of::<T>();
     for (path, keyword, max) in limits {

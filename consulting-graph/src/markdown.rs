@@ -44,7 +44,7 @@ pub(crate) fn sections<'a>(text: &'a str, is_label: impl Fn(&str) -> bool) -> Ve
 }
 
 /// Escapes HTML, links and images in a document that a model wrote, so that a viewer shows them as text. First removes
-/// invisible characters: without them, for example, `<` and `img` form a tag.
+/// invisible characters, because `<` and `img` with such a character in between become a tag if it is removed later.
 pub(crate) fn escape_markup(text: &str) -> String {
     escape_tags(&escape_links(&strip_invisible(text)))
 }
@@ -66,8 +66,8 @@ fn escape_tags(text: &str) -> String {
     escaped
 }
 
-/// Escapes links, images and definitions of links. An image would tell its server who reads the text, and a link can run a
-/// script.
+/// Escapes links, images and definitions of links. An image would tell its server who reads the text, and a link can
+/// run a script.
 fn escape_links(text: &str) -> String {
     text.replace("](", "]&#40;").replace("]:", "]&#58;")
 }
@@ -96,7 +96,7 @@ pub(crate) fn escape_line_starts(text: &str) -> String {
 fn is_structure(start: &str) -> bool {
     let consists_of =
         |signs: &str| start.chars().all(|it| signs.contains(it) || it.is_whitespace());
-    // Rules, lines below a heading, and lines below the header of a table.
+    // Horizontal rules, underlines of headings, and delimiter rows of tables.
     let is_rule = !start.is_empty() && ["-:|", "=", "*", "_"].into_iter().any(consists_of);
     let bold = start.trim_start_matches(['*', '_']);
     let is_label = start.len() >= bold.len() + 2 && bold.starts_with('[');

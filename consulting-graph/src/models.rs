@@ -51,7 +51,7 @@ pub struct Models {
     /// Budget of a run on a cluster.
     #[cfg(feature = "cluster")]
     shared_budget: Option<Arc<SharedBudget>>,
-    /// Retries of calls with a shared budget.
+    /// Delays between the attempts of calls that use the shared budget.
     #[cfg(feature = "cluster")]
     backoff: Backoff,
     /// Recording of all calls. It also redacts secrets.
@@ -286,8 +286,8 @@ fn redact_api_keys(recording: Recording, ids: &BTreeSet<ModelId>) -> Recording {
     keys.fold(recording, |recording, key| recording.hide(key.expose_secret()))
 }
 
-/// Wraps a model in layers. From the inside out, the layers are the rate limiter, the budget, retries, the shares of the
-/// debates in the budget, and the recording.
+/// Wraps a model in layers. From the inside out, the layers are the rate limiter, the budget, retries, the shares of
+/// the debates in the budget, and the recording.
 fn with_layers(
     bare: Llm,
     limiter: &RateLimiter,

@@ -1,9 +1,9 @@
 //! The offline board: a scripted model that is used when no provider is configured.
 //!
-//! It answers each call of the pipeline from the task of the call, which is typed data, and with phrases from
-//! `config/board.toml`. A run without an API key therefore goes through everything that a run with a provider does:
-//! documents, findings, moves, debates and scores, including occasional answers that are malformed or cite unknown
-//! findings. The output is not a judgement and is always labelled as scripted.
+//! It builds each answer from the typed task of the call and from phrases in `config/board.toml`. A run without an API
+//! key therefore has the same stages as a run with a provider: documents, findings, moves, debates and scores,
+//! including occasional answers that are malformed or cite unknown findings. The output is not a judgement and is
+//! always labelled as scripted.
 
 mod candidate;
 mod debate;

@@ -68,19 +68,3 @@ pub fn graph(
         .shared_checkpointer(saver)
         .compile()
 }
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use graph_core::MemorySaver;
-
-    use super::{DEBATE_NODE, graph};
-
-    #[test]
-    fn pipeline_has_the_debate_node() {
-        let graph = graph(Arc::new(MemorySaver::new())).unwrap();
-        let nodes = graph.drawing(0).nodes;
-        assert!(nodes.iter().any(|it| it.name == DEBATE_NODE), "{nodes:?}");
-    }
-}

@@ -30,8 +30,8 @@ pub fn schema(metrics: &[&str]) -> Value {
     json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
 }
 
-/// Returns the result of [`schema`] as a [`llm::Schema`], which can be added to a request. Limits the reasoning, because
-/// scores that follow it are lost if a small model repeats itself until the answer is cut off.
+/// Returns the result of [`schema`] as a [`llm::Schema`], which can be added to a request. Limits the reasoning,
+/// because scores that follow it are lost if a small model repeats itself until the answer is cut off.
 pub(crate) fn request_schema(metrics: &[&str]) -> llm::Schema {
     let mut schema = schema(metrics);
     schema["properties"]["reasoning"]["maxLength"] = MAX_REASONING.into();

@@ -86,6 +86,12 @@ pub struct ServeOptions {
     pub guard: Guard,
 }
 
+impl ServeOptions {
+    fn run_dir(&self, id: &str) -> PathBuf {
+        self.runs_dir.join(id)
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -98,7 +104,7 @@ pub enum ServeError {
     #[error("another server is using {}; stop it, or choose another directory with --runs", .0.display())]
     DirLocked(PathBuf),
     #[error(
-        "cannot open LangGraph's API: {0}; move the files `langgraph.db` and `threads.db` out of the directory of all runs"
+        "cannot open LangGraph's API: {0}; move the files `langgraph.db` and `threads.db` out of the runs directory"
     )]
     LangGraph(Box<dyn Error + Send + Sync>),
     #[error("cannot access {}: {source}; choose another directory with --runs", path.display())]
@@ -129,29 +135,16 @@ pub async fn open(options: ServeOptions) -> Result<(Service, LangGraphApi, Guard
     deletion::finish_deletions(&options.runs_dir).map_err(io_error)?;
     let registry = Registry::open(options.runs_dir.join("runs.db"))?;
     external_runs::import_external_runs(&registry, &options.runs_dir).map_err(io_error)?;
-    let runner = PipelineRunner {
-        runs_dir: options.runs_dir.clone(),
-        isolation: options.isolation,
-        backend: options.backend,
-        sandbox_reuse: options.sandbox_reuse,
-        call_limits: options.call_limits,
-        max_limit: options.max_limit,
-    };
-    let shared_runner = Arc::new(runner.clone());
-    let service = Service::open(registry.clone(), shared_runner, options.capacity).await?;
+    let options = Arc::new(options);
+    let runner = Arc::new(PipelineRunner(options.clone()));
+    let service = Service::open(registry.clone(), runner, options.capacity).await?;
     let metrics = Metrics::default();
     let app = AppState {
         service: service.clone(),
         registry,
-        runner,
+        options: options.clone(),
         streams: StreamLimit::new(options.max_streams, metrics.clone()),
         metrics: metrics.clone(),
-        config: options.config.into(),
-        choice: options.choice,
-        data: options.data,
-        as_of: options.as_of,
-        concurrency: options.concurrency,
-        guard: Arc::new(options.guard.clone()),
         _lock: Arc::new(lock),
         spending_meters: SpendingMeters::default(),
         replaying: Arc::default(),
@@ -178,7 +171,7 @@ pub async fn open(options: ServeOptions) -> Result<(Service, LangGraphApi, Guard
         .merge(page(page::file))
         .nest("/langgraph", langgraph.open_routes());
     let protected = protected.nest("/langgraph", langgraph.routes());
-    Ok((service, langgraph, options.guard.wrap(public, protected, metrics)))
+    Ok((service, langgraph, options.guard.clone().wrap(public, protected, metrics)))
 }
 
 /// Returns the settings that a client needs first.
@@ -188,23 +181,23 @@ pub async fn open(options: ServeOptions) -> Result<(Service, LangGraphApi, Guard
     (status = 200, description = "Settings of new runs", body = Setup)))]
 async fn setup(State(app): State<AppState>, headers: HeaderMap) -> Result<Json<Setup>, Problem> {
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let setup = Setup { needs_key: app.guard.needs_key(), version, ..Setup::default() };
-    if !app.guard.authorizes(&headers) {
+    let setup = Setup { needs_key: app.options.guard.needs_key(), version, ..Setup::default() };
+    if !app.options.guard.authorizes(&headers) {
         return Ok(Json(setup));
     }
-    let config = Config::parse(&app.config).map_err(|error| Problem::internal(&error))?;
-    let data = match app.data {
+    let config = Config::parse(&app.options.config).map_err(|error| Problem::internal(&error))?;
+    let data = match app.options.data {
         DataOrigin::Included => "included",
         DataOrigin::Synthetic => "synthetic",
         DataOrigin::Edgar { .. } | DataOrigin::EdgarOnline(_) => "edgar",
         DataOrigin::Dir { .. } => "dir",
     };
     Ok(Json(Setup {
-        provider: Some(app.choice.provider.clone()),
-        model: app.choice.model.clone(),
+        provider: Some(app.options.choice.provider.clone()),
+        model: app.options.choice.model.clone(),
         data: Some(data.to_owned()),
         included_tickers: Some(snapshot::tickers().map(str::to_owned).collect()),
-        concurrency: Some(app.concurrency),
+        concurrency: Some(app.options.concurrency),
         config: Some((&config).into()),
         ..setup
     }))

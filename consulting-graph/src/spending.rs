@@ -35,13 +35,13 @@ pub struct SpendingMeter {
     inherited_calls: usize,
 }
 
-/// A recorded call, which is one line of the recording. The header line of the recording has neither field, so it does
-/// not deserialize to this type and is skipped.
+/// A recorded call, which is one line of the recording. The header line has neither a `call` nor an `outcome`, so it
+/// does not deserialize to this type and is skipped.
 #[derive(Deserialize)]
 struct Line {
     call: Call,
     outcome: Outcome,
-    /// Token counts of the attempts before the outcome that failed and have to be paid for.
+    /// Token counts of failed attempts that preceded the outcome and have to be paid for.
     #[serde(default)]
     failed_attempts: Vec<Option<Usage>>,
 }

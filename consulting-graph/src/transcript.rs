@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use llm::overflow::{Entry, Round};
+use llm::overflow::{Entry, Round, TranscriptItem};
 use serde::{Deserialize, Serialize};
 
 use crate::markdown::{escape_line_starts, escape_markup};
@@ -43,8 +43,8 @@ pub(crate) fn format_transcript(log: &[ConversationEntry]) -> String {
     log.iter().map(format_entry).collect::<Vec<_>>().join("\n\n---\n\n")
 }
 
-/// Returns the log with turns that cannot imitate the structure of a Markdown document, such as the label of another
-/// turn, and whose HTML, links and images have no effect.
+/// Returns the log with escaped turns. They cannot imitate the structure of a Markdown document, such as the label of
+/// another turn, and their HTML, links and images have no effect.
 pub(crate) fn escaped(log: &[ConversationEntry]) -> Vec<ConversationEntry> {
     let escape = |it: &ConversationEntry| ConversationEntry {
         content: escape_markup(&escape_line_starts(&it.content)),
@@ -74,6 +74,11 @@ pub(crate) fn rounds(log: &[ConversationEntry]) -> Vec<Round> {
         Round::new(it.first().map_or(0, |it| it.round), it.iter().map(entry).collect())
     };
     log.chunk_by(|a, b| a.round == b.round).map(round).collect()
+}
+
+/// Returns the transcript without a summary of earlier rounds.
+pub(crate) fn whole(log: &[Round]) -> Vec<TranscriptItem<'_>> {
+    log.iter().map(TranscriptItem::Round).collect()
 }
 
 impl fmt::Display for Speaker {

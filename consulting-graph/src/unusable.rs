@@ -20,8 +20,8 @@ const MAX_ANSWER_BYTES: usize = 128 << 10;
 /// Minimum length of a prompt that an answer may not repeat, in bytes. A shorter one may be quoted.
 const MIN_PROMPT_BYTES: usize = 40;
 
-/// Returns why an answer cannot be used: it has no words, is too long, is a refusal, or repeats the prompt. Returns `None`
-/// if it can be used.
+/// Returns why an answer cannot be used: it has no words, is too long, is a refusal, or repeats the prompt. Returns
+/// `None` if it can be used.
 pub(crate) fn problem(request: &Request, text: &str) -> Option<String> {
     if !text.chars().any(char::is_alphanumeric) {
         Some("the answer is empty".to_owned())
@@ -45,8 +45,8 @@ fn repeats_prompt(request: &Request, text: &str) -> bool {
 }
 
 /// Configures a recording to repeat the calls whose answers could not be used: answers with a [`problem`], and answers
-/// that do not fit the request. Keeps an unreadable answer if a later request obtained a readable one or single findings
-/// in its place, and an incomplete list of findings if a later answer completed it.
+/// that do not fit the request. Keeps an unreadable answer if a later request obtained a readable one or single
+/// findings in its place, and an incomplete list of findings if a later answer completed it.
 pub(crate) fn repeat_unusable(recording: Recording, config: &Config) -> Recording {
     let calls: Vec<(Request, Response)> = recording.answered_calls().collect();
     let is_corrected = |request: &Request, text: &str| {

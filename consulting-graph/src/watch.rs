@@ -90,7 +90,7 @@ fn concedes(sentence: &str) -> bool {
 }
 
 /// Returns the words with more than three letters, in lower case.
-fn words(text: &str) -> BTreeSet<String> {
+pub(crate) fn words(text: &str) -> BTreeSet<String> {
     let lower = text.to_lowercase();
     lower
         .split(|it: char| !it.is_alphanumeric())

@@ -79,7 +79,7 @@ fn debates_can_share_sandboxes() {
     };
     let pool = "acquired a sandbox from the pool";
     let kept = "kept a sandbox for the next invocation";
-    // There is one line for each of the two debates.
+    // Each of the two debates logs one line.
     for (options, of_pool, of_kept) in
         [("--out a", 0, 0), ("--out b --pool 1", 2, 0), ("--out c --keep-alive", 0, 2)]
     {
@@ -386,7 +386,7 @@ fn without_kvm(command: Command) -> Option<Command> {
     if !rustix::process::geteuid().is_root() {
         return None;
     }
-    // Not even root can open a device on a mount without devices.
+    // Not even root can open a device on a `nodev` mount.
     let script = "mount --bind /dev/kvm /dev/kvm && mount -o remount,bind,nodev /dev/kvm && exec \"$0\" \"$@\"";
     let mut hidden = Command::new("unshare");
     hidden

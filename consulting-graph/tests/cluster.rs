@@ -1,4 +1,5 @@
-//! The pipeline on several worker processes, with a real PostgreSQL server and, if it is installed, a real Restate server.
+//! The pipeline on several worker processes, with a real PostgreSQL server and, if it is installed, a real Restate
+//! server.
 #![cfg(feature = "cluster")]
 #![expect(clippy::unwrap_used, reason = "test code, including helper functions")]
 
@@ -32,7 +33,7 @@ struct Cluster {
 
 struct Restate {
     server: Server,
-    /// Address at which the server calls the workers. One of them can listen on it at a time.
+    /// Address at which the server calls the workers. Only one worker at a time can listen on it.
     worker: SocketAddr,
 }
 
@@ -119,7 +120,7 @@ fn check(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "stdout:\n{out}\nstderr:\n{err}");
 }
 
-/// Returns the text of a result file with the id of the run replaced, which differs from run to run.
+/// Returns the text of a result file, with the run id replaced because it differs between runs.
 fn result(dir: &Path, name: &str) -> String {
     let manifest: Value =
         serde_json::from_str(&fs::read_to_string(dir.join("run.json")).unwrap()).unwrap();

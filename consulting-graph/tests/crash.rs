@@ -102,7 +102,7 @@ async fn rescore_requests_only_the_scores_that_could_not_be_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_killed_at_every_call_pays_for_no_call_twice() {
-    // Every call costs a start of the program, so only nightly runs debate two moves at the same time.
+    // Every call requires a restart of the program, so only nightly runs debate two moves at the same time.
     let moves = if is_nightly() { 2 } else { 1 };
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("config.toml"), config(moves)).unwrap();
@@ -112,8 +112,8 @@ async fn a_run_killed_at_every_call_pays_for_no_call_twice() {
     let whole = run(folder.path(), &provider).wait_with_output().await.unwrap();
     assert!(whole.status.success(), "{}", String::from_utf8_lossy(&whole.stderr));
     let calls = provider.answered();
-    // Expects calls for 2 documents and 2 inferences, one call of an analyst and 19 calls in a debate for each move, and
-    // possibly retries.
+    // Expects calls for 2 documents and 2 inferences, one call of an analyst and 19 calls in a debate for each move,
+    // and possibly retries.
     let expected_calls = 4 + 20 * moves;
     let events = std::fs::read_to_string(folder.path().join("run/events.jsonl")).unwrap();
     assert!((expected_calls..=expected_calls + 6).contains(&calls), "{calls} calls:\n{events}");

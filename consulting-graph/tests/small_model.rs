@@ -100,8 +100,8 @@ fn config() -> String {
     config.to_string()
 }
 
-/// Prints the number of tokens, and by which method the answers to each kind of request can be parsed. Texts, such as the
-/// turns of a debate, need not be parsed.
+/// Prints the number of tokens and, for each kind of request, how many answers each method can parse. Texts, such as
+/// the turns of a debate, are not parsed.
 fn report_answers(run: &Path) {
     let recording = Recording::open(run.join("calls.jsonl"), RecordMode::Replay).unwrap();
     let calls: Vec<(Request, Response)> = recording.answered_calls().collect();

@@ -36,7 +36,7 @@ pub enum Arm {
 
 /// A text that names no arm.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown arm `{0}`; use some of: {names}", names = Arm::ALL.map(Arm::name).join(", "))]
+#[error("unknown arm `{0}`; use one or more of: {names}", names = Arm::ALL.map(Arm::name).join(", "))]
 pub struct ArmError(String);
 
 impl Arm {

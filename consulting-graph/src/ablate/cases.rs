@@ -125,9 +125,9 @@ const LINKS: [&str; 3] = [
 /// Timeframes in which nothing can be bought and put into operation.
 const IMPOSSIBLE: [&str; 3] = ["within 30 minutes", "within 1 hour", "within 2 hours"];
 
-/// Generates `pairs` pairs of moves. A pair consists of a sound move and the same move with one flaw. The kinds of flaws
-/// are used in rotation, and each occurs with every plan once in 32 pairs. The same company and seed result in the same
-/// moves.
+/// Generates `pairs` pairs of moves. A pair consists of a sound move and the same move with one flaw. The kinds of
+/// flaws are used in rotation, and each occurs with every plan once in 32 pairs. The same company and seed result in
+/// the same moves.
 pub fn generate(company: &Company, pairs: usize, seed: u64) -> Result<Vec<Case>, AblationError> {
     let facts = facts::facts(company);
     let too_few = || AblationError::TooFewFigures(company.ticker.to_string());
@@ -141,7 +141,7 @@ pub fn generate(company: &Company, pairs: usize, seed: u64) -> Result<Vec<Case>,
         let parts = Parts::draw(pair, &facts, &cash, &mut rng);
         let flaw = FlawKind::ALL[pair % FlawKind::ALL.len()];
         for flaw in [None, Some(flaw)] {
-            // The numbers of the two moves do not depend on which of them is flawed.
+            // Random, so that the numbers of the two moves do not reveal which of them is flawed.
             let is_second = flaw.is_some() == rng.clone().next_u64().is_multiple_of(2);
             let number = 2 * pair + 1 + usize::from(is_second);
             let move_id = MoveId(u16::try_from(number).unwrap_or(u16::MAX));

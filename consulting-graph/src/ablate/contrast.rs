@@ -7,8 +7,8 @@ use super::{
     statistics::{Interval, mean_interval, sign_flip_p_value},
 };
 
-/// Minimum number of pairs of moves for a decision. With all comparisons, the test needs at least 10 pairs in which the
-/// arms differ, all in the same direction.
+/// Minimum number of pairs of moves for a decision. With all [`CONTRASTS`], an effect requires at least 10
+/// pairs in which the arms differ, all in the same direction.
 pub const MIN_PAIRS: usize = 12;
 
 /// Maximum probability of at least one false effect among all comparisons.

@@ -89,9 +89,9 @@ struct Runner<'a> {
 }
 
 impl AblationDir {
-    /// Executes the ablation until all trials have ended, and writes the results. Completed trials are not repeated, and
-    /// failed ones continue at the failed call. Stops early if the spending limit is reached. The pairs are judged in small
-    /// batches, so that an ablation that stops early has complete pairs.
+    /// Executes the ablation until all trials have ended, and writes the results. Completed trials are not repeated,
+    /// and failed ones continue at the failed call. Stops early if the spending limit is reached. The pairs are judged
+    /// in small batches, so that an ablation that stops early has complete pairs.
     pub async fn execute(
         &self,
         options: ExecuteOptions,

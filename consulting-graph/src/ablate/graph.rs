@@ -14,7 +14,7 @@ use graph_core::{
     BuildError, Checkpointer, CompiledGraph, Context, END, NodeError, Route, START, State,
     StateGraph,
 };
-use llm::{Request, overflow::TranscriptItem};
+use llm::Request;
 use sha2::{Digest, Sha256};
 
 use super::{
@@ -31,7 +31,7 @@ use crate::{
     fence::Fence,
     models::Models,
     prompt,
-    transcript::{ConversationEntry, Speaker, rounds},
+    transcript::{ConversationEntry, Speaker, rounds, whole},
 };
 
 /// Maximum number of verdicts in [`Arm::SelfConsistency`].
@@ -124,7 +124,7 @@ enum AfterSample {
     Vote,
 }
 
-/// Continues while another verdict brings the number of tokens closer to the target.
+/// Selects another verdict as long as it brings the number of tokens closer to the target.
 fn has_tokens_left(state: &TrialState) -> AfterSample {
     let n = state.samples.len();
     let half_a_sample = state.tokens() / (2 * n.max(1) as u64);
@@ -155,8 +155,7 @@ async fn critique(state: &TrialState, cx: &Context<Deps>) -> Result<TrialStateUp
         prompt::critic_opening(&config.critic, brief, &fence)
     } else {
         let rounds = rounds(&state.log);
-        let items: Vec<_> = rounds.iter().map(TranscriptItem::Round).collect();
-        prompt::critic_reply(&config.critic, brief, &fence, maker, &items, round)
+        prompt::critic_reply(&config.critic, brief, &fence, maker, &whole(&rounds), round)
     };
     let (role, agent_id) = match state.trial.arm {
         Arm::Mixed => (Role::OtherCritic, OTHER_CRITIC),
@@ -171,9 +170,8 @@ async fn defend(state: &TrialState, cx: &Context<Deps>) -> Result<TrialStateUpda
     let round = state.log.last().map_or(1, |it| it.round);
     let maker = cx.deps().maker()?;
     let rounds = rounds(&state.log);
-    let items: Vec<_> = rounds.iter().map(TranscriptItem::Round).collect();
     let brief = &state.trial.case.brief;
-    let request = prompt::maker_reply(maker, brief, &fence(state, cx), &items, round);
+    let request = prompt::maker_reply(maker, brief, &fence(state, cx), &whole(&rounds), round);
     let group = Group::DecisionMakers;
     let answer = call(state, cx, group, &maker.id, Role::Defender, round, "turn", request).await?;
     Ok(turn(Speaker::DecisionMaker(maker.id.clone()), round, answer))

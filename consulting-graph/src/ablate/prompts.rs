@@ -8,7 +8,7 @@ use crate::{
     fence::Fence,
     prompt::{self, Brief},
     score::SCORE_RANGE,
-    transcript::{ConversationEntry, rounds},
+    transcript::{ConversationEntry, rounds, whole},
 };
 
 /// Text that a decision maker reads before the verdict.
@@ -40,9 +40,7 @@ pub(super) fn verdict(
             messages
         }
         Reading::Debate(log) => {
-            let rounds = rounds(log);
-            let items: Vec<_> = rounds.iter().map(llm::overflow::TranscriptItem::Round).collect();
-            prompt::maker_conversation(maker, brief, fence, &items)
+            prompt::maker_conversation(maker, brief, fence, &whole(&rounds(log)))
         }
     };
     let task = Message::user(format!(

@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn placebos_use_another_pair_and_equally_many_sound_and_flawed_moves() {
+    fn placebos_come_from_another_pair_and_balance_sound_and_flawed_moves() {
         let mut flawed_sources = [0; 2];
         for batch in batches(401) {
             for pair in batch.clone() {
@@ -44,7 +44,7 @@ mod tests {
                 flawed_sources[pair % 2] += source % 2;
             }
         }
-        // The expected number is 100, for even and for odd pairs, with a standard deviation of 7.
+        // 100 flawed sources are expected for the even and for the odd pairs, with a standard deviation of 7.
         assert!(flawed_sources.iter().all(|it| (75..=125).contains(it)), "{flawed_sources:?}");
     }
 }

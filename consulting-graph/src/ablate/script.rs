@@ -23,7 +23,7 @@ pub(super) enum Role {
     Critic,
     /// The critic of [`Arm::Mixed`].
     OtherCritic,
-    /// The decision maker that criticises the move itself.
+    /// The decision maker of [`Arm::SelfCritique`], which takes the part of the critic.
     SelfCritic,
     Defender,
 }
@@ -46,7 +46,7 @@ struct Claim(Option<FlawKind>);
 /// Probabilities with which a scripted role finds flaws.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Skill {
-    /// Probability of finding a flaw, in the order of [`FlawKind::ALL`].
+    /// Probability of finding each kind of flaw, in the order of [`FlawKind::ALL`].
     pub detection: [f64; 4],
     /// Probability of finding a flaw in a sound move.
     pub false_alarm: f64,
@@ -64,13 +64,13 @@ impl Skill {
 }
 
 /// Sets of scripted critics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub enum Critics {
-    /// Critics that judge better than the decision maker, so that an effect is planted.
+    /// Critics that judge better than the decision maker, so that there is an effect to find
     #[default]
     Skilled,
-    /// Critics that judge exactly as well as the decision maker, so that there is no effect to find.
+    /// Critics that judge as well as the decision maker, so that there is no effect to find
     Equal,
 }
 
@@ -157,7 +157,7 @@ impl Critics {
     }
 
     /// Returns the judge's verdict. It follows the critic's last claim about the move. Without a claim, the judge
-    /// decides alone, and decides the same in all verdicts of a trial.
+    /// decides alone, and its decision is the same in all verdicts of a trial.
     fn verdict(self, call: &ScriptedCall, seed: u64, rng: &mut SeededRng) -> String {
         let mut own = SeededRng::from_text(&format!("{seed} {} judge", call.trial.name()));
         let look = || find_flaw(self.skill(Role::Judge), call.trial.case.flaw, &mut own);

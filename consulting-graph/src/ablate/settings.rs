@@ -38,8 +38,8 @@ pub struct AblationSettings {
     pub config_toml: String,
 }
 
-/// Checks the settings of a new ablation, and derives its configuration from the user's configuration, which
-/// `settings` contains: one decision maker, the second critic, and answers of at most `answer_tokens` tokens.
+/// Checks the settings of a new ablation, and replaces the user's configuration in `settings` with the derived one: one
+/// decision maker, the second critic, and answers of at most `answer_tokens` tokens.
 pub fn new_settings(
     mut settings: AblationSettings,
     answer_tokens: Option<u32>,
@@ -71,7 +71,7 @@ pub fn new_settings(
         settings.critics = Some(settings.critics.unwrap_or_default());
     }
     let config = derived_config(&settings, answer_tokens)?;
-    // The model is part of the derived configuration, because the second critic uses a different model.
+    // The derived configuration names the model. A model in `choice` would also replace that of the second critic.
     settings.choice.model = None;
     settings.config_toml = toml::to_string(&config).expect("a configuration serializes to TOML");
     new_run::validate(&settings.config_toml, &settings.choice, settings.limit)?;

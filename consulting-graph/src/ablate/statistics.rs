@@ -29,14 +29,14 @@ impl Interval {
 
 /// Returns the two-sided p-value of the sign-flip permutation test of paired differences: the probability that the sum
 /// is at least as far from zero as the observed one if each difference has a random sign. The test is exact for any
-/// number of pairs. It has no random numbers: since the differences are integers, the distribution of the sum is
+/// number of pairs. It uses no random numbers: since the differences are integers, the distribution of the sum is
 /// computed difference by difference.
 pub fn sign_flip_p_value(differences: &[i64]) -> f64 {
     let observed = differences.iter().sum::<i64>().unsigned_abs() as usize;
     let sizes: Vec<usize> = differences.iter().map(|it| it.unsigned_abs() as usize).collect();
     let total: usize = sizes.iter().sum();
-    // The probability of each sum of the differences whose sign is positive. The sum of all is then
-    // 2 × positive - total.
+    // The probability of each possible sum `positive` of the differences with a positive sign. The sum of all
+    // differences is then 2 × `positive` - `total`.
     let mut probabilities = vec![0.0; total + 1];
     probabilities[0] = 1.0;
     let mut highest = 0;

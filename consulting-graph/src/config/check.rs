@@ -4,20 +4,8 @@ use std::{collections::BTreeSet, fmt};
 
 use super::schema::{Config, Group, ModelSetting, Persona};
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigViolation {
-    /// Path to the value, such as `decision_makers[1].id`.
-    pub path: String,
-    pub message: String,
-}
-
-impl fmt::Display for ConfigViolation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.path, self.message)
-    }
-}
-
-pub(super) fn violations(config: &Config) -> Vec<ConfigViolation> {
+/// Returns the violations, each with the path to the value, such as `decision_makers[1].id`.
+pub(super) fn violations(config: &Config) -> Vec<String> {
     let mut checker = Checker(Vec::new());
     checker.check_range("rounds", u64::from(config.rounds), 50);
     checker.check_range("moves_per_analyst", u64::from(config.moves_per_analyst), 9);
@@ -68,11 +56,11 @@ pub(super) fn violations(config: &Config) -> Vec<ConfigViolation> {
     checker.0
 }
 
-struct Checker(Vec<ConfigViolation>);
+struct Checker(Vec<String>);
 
 impl Checker {
-    fn add(&mut self, path: impl Into<String>, message: impl Into<String>) {
-        self.0.push(ConfigViolation { path: path.into(), message: message.into() });
+    fn add(&mut self, path: impl fmt::Display, message: impl fmt::Display) {
+        self.0.push(format!("{path}: {message}"));
     }
 
     fn check_range(&mut self, at: &str, value: u64, most: u64) {

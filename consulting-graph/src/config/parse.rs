@@ -1,17 +1,14 @@
 //! Parses configurations.
 
-use super::{
-    check::{ConfigViolation, violations},
-    schema::Config,
-};
+use super::{check::violations, schema::Config};
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     #[error("line {line}, column {column}: {message}")]
     Toml { line: usize, column: usize, message: String },
-    #[error("{}", .0.iter().map(ConfigViolation::to_string).collect::<Vec<_>>().join("\n"))]
-    Violations(Vec<ConfigViolation>),
+    #[error("{}", .0.join("\n"))]
+    Violations(Vec<String>),
 }
 
 impl Config {

@@ -31,7 +31,7 @@ pub struct Config {
     pub models: BTreeMap<String, ModelSetting>,
 }
 
-/// Authors of the summaries that replace earlier rounds of a debate in prompts that would not fit the context window.
+/// Method of summarising the earlier rounds of a debate for prompts that would otherwise exceed the context window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Summaries {

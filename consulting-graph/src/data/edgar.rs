@@ -66,8 +66,8 @@ pub fn read(folder: &Path, ticker: &Ticker, as_of: NaiveDate) -> Result<Company,
     Ok(company)
 }
 
-/// Like [`read`], but adds a warning to the company if the list of filings cannot be read. The user of downloaded files
-/// cannot correct them.
+/// Like [`read`], but if the list of filings cannot be read, only adds a warning to the company, because users cannot
+/// correct downloaded files.
 pub(super) fn read_downloaded(
     folder: &Path,
     ticker: &Ticker,

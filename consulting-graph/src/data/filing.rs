@@ -8,7 +8,6 @@ use chrono::NaiveDate;
 use super::{
     company::Company,
     item::{Item, Unit},
-    number,
     origin::{Fact, Origin},
     statement::Statement,
 };
@@ -99,7 +98,7 @@ fn restatements(company: &Company) -> Vec<FilingEvent> {
             else {
                 return None;
             };
-            let (from, to) = (format_value(*item, *from), format_value(*item, fact.value));
+            let (from, to) = (item.format(*from), item.format(fact.value));
             // The old and the new value can be rounded to the same text.
             (from != to).then(|| FilingEvent {
                 filed: *filed,
@@ -140,12 +139,5 @@ fn tag(fact: &Fact) -> Option<(&str, NaiveDate)> {
             Some((tag, *filed))
         }
         Origin::Synthetic | Origin::File { .. } => None,
-    }
-}
-
-fn format_value(item: Item, value: i64) -> String {
-    match item.unit() {
-        Unit::AverageShares => number::shares(value),
-        Unit::DollarsInPeriod | Unit::DollarsAtEnd => number::dollars(value),
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! The directory may contain any number of these files:
 //!
-//! * `*.csv`: a table whose header lists the periods (`item,FY2024,FY2025,Q1 FY2026`), with one row per [`Item`](super::Item).
-//!   Amounts are in whole dollars unless the cell states a unit (`$1.2bn`) or the first cell of the table states one
-//!   for all amounts (`in millions`). A row whose name is not an item becomes a business metric.
+//! * `*.csv`: a table whose header lists the periods (`item,FY2024,FY2025,Q1 FY2026`), with one row per
+//!   [`Item`](super::Item). Amounts are in whole dollars unless the cell states a unit (`$1.2bn`) or the first cell of
+//!   the table states one for all amounts (`in millions`). A row whose name is not an item becomes a business metric.
 //! * `*.json`: an object with any of `name`, `sector`, `fiscal_year_end` (such as `01-31`), `periods` (period → item →
 //!   number), `guidance`, `events` and `metrics` (lists of strings).
 //! * `*.md` and `*.txt`: documents, which are passed on with line numbers. A file whose name starts with `news`,

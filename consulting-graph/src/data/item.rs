@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::number;
+
 macro_rules! items {
     ($($(#[$doc:meta])* $name:ident = $label:literal, $unit:ident;)+) => {
         /// A line item of an income statement, a balance sheet or a cash flow statement.
@@ -120,6 +122,14 @@ impl Item {
             };
             Self::ALL.iter().find(same).copied()
         })
+    }
+
+    /// Formats a value of the line item in its unit.
+    pub(crate) fn format(self, value: i64) -> String {
+        match self.unit() {
+            Unit::AverageShares => number::shares(value),
+            Unit::DollarsInPeriod | Unit::DollarsAtEnd => number::dollars(value),
+        }
     }
 
     /// Returns whether the label is a noun in the plural.

@@ -39,6 +39,16 @@ pub enum Sentiment {
     Mixed,
 }
 
+impl Sentiment {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Positive => "positive",
+            Self::Negative => "negative",
+            Self::Mixed => "mixed",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForumThread {
     pub title: String,

@@ -1,4 +1,4 @@
-//! Numbers together with the place that they were read from.
+//! Numbers with their origin: the filing, file or calculation that they come from.
 
 use std::fmt;
 

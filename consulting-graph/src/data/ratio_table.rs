@@ -88,89 +88,44 @@ impl Line {
     }
 }
 
-const LINES: &[Line] = &[
-    Line {
-        name: "Revenue growth (YoY)",
-        definition: "revenue / revenue a year before - 1",
-        basis: Basis::LatestPeriod,
-        value: |company, it| year_over_year(company, it, Item::Revenue).map(Value::Fraction),
-    },
-    Line {
-        name: "Gross margin",
-        definition: "gross profit / revenue",
-        basis: Basis::LatestPeriod,
-        value: |_, it| gross_margin(it).map(Value::Fraction),
-    },
-    Line {
-        name: "Operating margin",
-        definition: "operating income / revenue",
-        basis: Basis::LatestPeriod,
-        value: |_, it| operating_margin(it).map(Value::Fraction),
-    },
-    Line {
-        name: "Net margin",
-        definition: "net income / revenue",
-        basis: Basis::LatestPeriod,
-        value: |_, it| net_margin(it).map(Value::Fraction),
-    },
-    Line {
-        name: "Research intensity",
-        definition: "research and development / revenue",
-        basis: Basis::LatestPeriod,
-        value: |_, it| research_intensity(it).map(Value::Fraction),
-    },
-    Line {
-        name: "Free cash flow",
-        definition: "operating cash flow - capital expenditure",
-        basis: Basis::LatestPeriod,
-        value: |_, it| free_cash_flow(it).map(Value::Dollars),
-    },
-    Line {
-        name: "Free cash flow margin",
-        definition: "free cash flow / revenue",
-        basis: Basis::LatestYear,
-        value: |_, it| free_cash_flow_margin(it).map(Value::Fraction),
-    },
-    Line {
-        name: "Cash conversion",
-        definition: "free cash flow / net income",
-        basis: Basis::LatestYear,
-        value: |_, it| cash_conversion(it).map(Value::Fraction),
-    },
-    Line {
-        name: "Net debt",
-        definition: "long-term debt - cash - marketable securities",
-        basis: Basis::LatestPeriod,
-        value: |company, it| net_debt(company, it).map(Value::Dollars),
-    },
-    Line {
-        name: "Current ratio",
-        definition: "current assets / current liabilities",
-        basis: Basis::LatestPeriod,
-        value: |_, it| current_ratio(it).map(Value::Multiple),
-    },
-    Line {
-        name: "Debt to equity",
-        definition: "long-term debt / equity",
-        basis: Basis::LatestPeriod,
-        value: |_, it| debt_to_equity(it).map(Value::Multiple),
-    },
-    Line {
-        name: "Return on equity",
-        definition: "net income / equity at year end",
-        basis: Basis::LatestYear,
-        value: |_, it| return_on_equity(it).map(Value::Fraction),
-    },
-    Line {
-        name: "Shareholder payout",
-        definition: "share repurchases + dividends",
-        basis: Basis::LatestYear,
-        value: |_, it| payout(it).map(Value::Dollars),
-    },
-    Line {
-        name: "Earnings per share",
-        definition: "net income / diluted shares",
-        basis: Basis::LatestPeriod,
-        value: |_, it| earnings_per_share(it).map(Value::Cents),
-    },
-];
+macro_rules! lines {
+    ($($name:literal, $definition:literal, $basis:ident, $value:expr;)+) => {
+        &[$(Line {
+            name: $name,
+            definition: $definition,
+            basis: Basis::$basis,
+            value: $value,
+        }),+]
+    };
+}
+
+const LINES: &[Line] = lines! {
+    "Revenue growth (YoY)", "revenue / revenue a year before - 1", LatestPeriod,
+        |company, it| year_over_year(company, it, Item::Revenue).map(Value::Fraction);
+    "Gross margin", "gross profit / revenue", LatestPeriod,
+        |_, it| gross_margin(it).map(Value::Fraction);
+    "Operating margin", "operating income / revenue", LatestPeriod,
+        |_, it| operating_margin(it).map(Value::Fraction);
+    "Net margin", "net income / revenue", LatestPeriod,
+        |_, it| net_margin(it).map(Value::Fraction);
+    "Research intensity", "research and development / revenue", LatestPeriod,
+        |_, it| research_intensity(it).map(Value::Fraction);
+    "Free cash flow", "operating cash flow - capital expenditure", LatestPeriod,
+        |_, it| free_cash_flow(it).map(Value::Dollars);
+    "Free cash flow margin", "free cash flow / revenue", LatestYear,
+        |_, it| free_cash_flow_margin(it).map(Value::Fraction);
+    "Cash conversion", "free cash flow / net income", LatestYear,
+        |_, it| cash_conversion(it).map(Value::Fraction);
+    "Net debt", "long-term debt - cash - marketable securities", LatestPeriod,
+        |company, it| net_debt(company, it).map(Value::Dollars);
+    "Current ratio", "current assets / current liabilities", LatestPeriod,
+        |_, it| current_ratio(it).map(Value::Multiple);
+    "Debt to equity", "long-term debt / equity", LatestPeriod,
+        |_, it| debt_to_equity(it).map(Value::Multiple);
+    "Return on equity", "net income / equity at year end", LatestYear,
+        |_, it| return_on_equity(it).map(Value::Fraction);
+    "Shareholder payout", "share repurchases + dividends", LatestYear,
+        |_, it| payout(it).map(Value::Dollars);
+    "Earnings per share", "net income / diluted shares", LatestPeriod,
+        |_, it| earnings_per_share(it).map(Value::Cents);
+};

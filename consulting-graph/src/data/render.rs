@@ -11,11 +11,6 @@ mod trends;
 
 pub(crate) use financial::financial;
 pub(crate) use news::news;
-#[cfg(test)]
-pub(crate) use {
-    financial::SECTIONS as FINANCIAL_SECTIONS, news::SECTIONS as NEWS_SECTIONS,
-    trends::SECTIONS as TREND_SECTIONS,
-};
 
 use super::{
     company::{Company, Source},

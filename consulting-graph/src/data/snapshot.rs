@@ -2,8 +2,8 @@
 //!
 //! The snapshot contains the annual and quarterly values of recent years from the SEC's companyfacts files. Each value
 //! refers to the filing that reports it. If the SEC's lists of filings are next to these files, the snapshot also
-//! contains the filings of form 8-K by date and item; the included one was created without them. To update the
-//! snapshot, download the files to a directory and run `cargo run -p consulting-graph --example sec_snapshot -- DIR
+//! contains the filings of form 8-K by date and item; the included snapshot was created without these lists. To update
+//! the snapshot, download the files to a directory and run `cargo run -p consulting-graph --example sec_snapshot -- DIR
 //! TICKER...` with the tickers of all companies to include (see the example).
 
 use std::{collections::BTreeMap, sync::LazyLock};
@@ -22,7 +22,7 @@ use super::{
 /// Name of the source of the figures.
 pub(crate) const SOURCE: &str = "SEC EDGAR company facts";
 
-/// Values of periods that ended more than this long before the newest period are left out of the snapshot.
+/// Maximum time between the end of a period and the end of the newest period. Older periods are not in the snapshot.
 const MAX_AGE: Months = Months::new(5 * 12 + 3);
 
 static SNAPSHOT: LazyLock<Snapshot> = LazyLock::new(|| {

@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{company::Company, edgar, folder, snapshot, synthetic, ticker::Ticker};
 
-/// The place that a consulting run reads its company data from, and the cut-off date.
+/// The origin of the company data of a consulting run, and the cut-off date.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataSource {
-    /// The place that the data is read from.
+    /// Origin of the data.
     #[serde(flatten)]
     pub origin: DataOrigin,
     /// Cut-off date: data published after this date is ignored.
     pub as_of: NaiveDate,
 }
 
-/// A place that company data is read from.
+/// The origin of company data: this program, a directory or the SEC.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "data")]
 pub enum DataOrigin {

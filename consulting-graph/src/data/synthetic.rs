@@ -11,10 +11,7 @@ mod profile;
 
 use chrono::{Datelike, Days, Months, NaiveDate};
 
-use self::{
-    books::{MILLION, Quarter},
-    profile::Profile,
-};
+use self::{books::MILLION, profile::Profile};
 use super::{
     company::{Company, Note, Price, SectorRatio, Source, Split},
     item::Item,
@@ -39,7 +36,7 @@ pub(crate) fn company(ticker: &Ticker, as_of: NaiveDate) -> Company {
     company.segments = split(&quarters, profile.sector.segments, &profile.segment_weights);
     company.geography = split(&quarters, &profile::REGIONS, &profile.region_weights);
     company.annuals = annuals(&quarters);
-    company.quarters = quarters.iter().map(Quarter::statement).collect();
+    company.quarters = quarters;
     company.prices = prices(&company, &mut rng);
     company.sector_ratios = sector_ratios(&company, &mut rng);
     company.metrics = metrics(&mut rng);
@@ -79,24 +76,24 @@ fn month_end(date: NaiveDate) -> Option<NaiveDate> {
 }
 
 /// Builds the annual statements for all full years.
-fn annuals(quarters: &[Quarter]) -> Vec<Statement> {
+fn annuals(quarters: &[Statement]) -> Vec<Statement> {
     let years = quarters.chunk_by(|a, b| a.period.year == b.period.year);
     years.filter(|it| it.len() == 4).filter_map(books::annual).collect()
 }
 
 /// Splits each quarter's revenue into one part per name. Each weight is a pair: the weight in the first quarter, and
 /// its change from quarter to quarter. The last part absorbs the rounding error.
-fn split(quarters: &[Quarter], names: &[&str], weights: &[(i64, i64)]) -> Vec<Split> {
-    let parts_of = |(idx, quarter): (usize, &Quarter)| {
+fn split(quarters: &[Statement], names: &[&str], weights: &[(i64, i64)]) -> Vec<Split> {
+    let parts_of = |(idx, quarter): (usize, &Statement)| {
         let age = i64::try_from(idx).unwrap_or(0);
         let now: Vec<i64> =
             weights.iter().map(|(start, drift)| (start + drift * age).max(20)).collect();
         let sum: i64 = now.iter().sum();
-        let mut left = quarter.revenue;
+        let revenue = quarter.get(Item::Revenue).unwrap_or(0) / MILLION;
+        let mut left = revenue;
         let mut parts: Vec<(String, i64)> = Vec::new();
         for (idx, (name, weight)) in names.iter().zip(&now).enumerate() {
-            let part =
-                if idx + 1 == names.len() { left } else { quarter.revenue * weight / sum.max(1) };
+            let part = if idx + 1 == names.len() { left } else { revenue * weight / sum.max(1) };
             left -= part;
             parts.push(((*name).to_owned(), part * MILLION));
         }

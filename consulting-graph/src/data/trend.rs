@@ -56,20 +56,19 @@ enum Preference {
 pub(crate) struct YearlyChange {
     pub(crate) now: (Period, TrendValue),
     pub(crate) before: (Period, TrendValue),
-    /// Number of consecutive periods, up to the latest one, in which the figure changed in the same direction since the
-    /// year before.
+    /// Number of consecutive periods, up to the latest one, whose year-over-year changes have the same direction.
     pub(crate) periods: usize,
-    /// `Some(true)` if the change is favourable for the company, `None` if it is neither.
+    /// Whether the change is favourable for the company. `None` if it is neither favourable nor unfavourable.
     pub(crate) is_good: Option<bool>,
 }
 
-/// Trends of the latest quarters.
+/// Returns the trends of the latest quarters.
 pub(crate) fn quarterly(company: &Company) -> Vec<Trend> {
     trends(company, &company.quarters, QUARTERLY)
 }
 
-/// Trends of the latest fiscal years. For a company without quarterly statements, they include the figures that
-/// [`quarterly`] would show.
+/// Returns the trends of the latest fiscal years. For a company without quarterly statements, they include the figures
+/// that [`quarterly`] would show.
 pub(crate) fn annual(company: &Company) -> Vec<Trend> {
     let ratios = if company.quarters.is_empty() { QUARTERLY } else { &[] };
     let mut all = trends(company, &company.annuals, ratios);

@@ -15,7 +15,7 @@ use crate::{
     call::{Answer, CallFailure, CallOutcome, CallUsage, FailureKind, LLM, ModelCall},
     config::Group,
     prompt,
-    transcript::{ConversationEntry, rounds},
+    transcript::{ConversationEntry, rounds, whole},
 };
 
 /// Maximum number of times that a turn is repeated with a shorter transcript.
@@ -70,7 +70,7 @@ impl Turn<'_> {
                     }
                 }
             }
-            None => (build(&log.iter().map(TranscriptItem::Round).collect::<Vec<_>>()), false),
+            None => (build(&whole(&log)), false),
         };
         let mut outcome = self.call(debate, cx, request.clone()).await?;
         let mut sent = request;

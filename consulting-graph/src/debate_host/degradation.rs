@@ -11,8 +11,8 @@ use crate::{event::PipelineEvent, moves::MoveId};
 /// Back ends that run debates in VMs. The first one needs nothing to be installed.
 const VM_BACKENDS: [&str; 2] = ["kvm-process", "microvm"];
 
-/// Returns an event that says why debates do not run in virtual machines, and whether their memory is unbounded. Returns
-/// `None` if they run in virtual machines.
+/// Returns an event that says why debates do not run in virtual machines, and whether their memory is unbounded.
+/// Returns `None` if they run in virtual machines.
 pub(super) fn degraded_event(sandboxes: &Sandboxes) -> Option<PipelineEvent> {
     let reason = match sandboxes.level() {
         IsolationLevel::Vm => return None,
@@ -60,7 +60,7 @@ fn isolation_problem(sandboxes: &Sandboxes) -> String {
 /// Returns advice on how to run debates in virtual machines. `sandboxes` are those that the run prefers.
 fn advice_for_vms(sandboxes: &Sandboxes) -> String {
     if sandboxes.level() == IsolationLevel::Vm {
-        // VMs start on this machine, but the one of this debate did not.
+        // VMs are available on this machine, but the VM of this debate failed to start.
         return "for VMs, run `consulting doctor` and follow its advice".to_owned();
     }
     let advice_of = |name: &str| {

@@ -1,8 +1,8 @@
 //! Wraps the run's checkpointer, so that storage failures can be distinguished from guest failures. A
 //! guest failure fails only its debate, but a storage failure fails the whole run.
 //!
-//! The answer to a model call of a debate arrives twice: from the host, before the guest receives it, and from the guest,
-//! which records it in its own task. Only the first one is stored.
+//! The answer to a model call of a debate arrives twice: from the host, before the guest receives it, and from the
+//! guest, which records it in its own task. Only the first one is stored.
 
 use std::{
     collections::BTreeSet,
@@ -36,8 +36,8 @@ impl MonitoredSaver {
         self.failure.get()
     }
 
-    /// Removes the answers that are already stored. A failed write fails the run, so that answers count as stored before
-    /// they are written.
+    /// Removes the answers that are already stored. Counts an answer as stored before it is written, because a failed
+    /// write fails the run.
     fn without_stored_answers(&self, mut writes: Vec<CheckpointWrite>) -> Vec<CheckpointWrite> {
         let mut stored = self.stored_answers.lock().unwrap_or_else(PoisonError::into_inner);
         let mut is_new = |at: &CheckpointKey, record: &TaskRecord| match &record.event {

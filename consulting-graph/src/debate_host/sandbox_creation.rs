@@ -69,8 +69,8 @@ mod tests {
     use super::{BACKENDS, create_sandbox};
     use crate::{debate, event::PipelineEvent, moves::MoveId};
 
-    /// A back end that claims to isolate its guests at level `process`, or at level `vm` if it is called `vm`. The first
-    /// guests die as soon as they have started.
+    /// A back end that claims to isolate its guests at level `process`, or at level `vm` if it is called `vm`. The
+    /// first guests die as soon as they have started.
     #[derive(Debug)]
     struct Claiming {
         name: &'static str,
@@ -128,9 +128,9 @@ mod tests {
         }
     }
 
-    /// Creates a sandbox. The first `dying` guests that the back end `first` starts die. Of the other back ends, only
-    /// `available` can be opened. Returns the name of the back end of the sandbox, the number of guests that the first
-    /// one started, the requested back ends, and the event.
+    /// Creates a sandbox. The first `dying` guests of the back end `first` die at their start. Of the other back ends,
+    /// only `available` can be opened. Returns the name of the back end that created the sandbox, the number of guests
+    /// that `first` started, the requested back ends, and the event.
     async fn check(
         first: &'static str,
         dying: usize,
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_guest_that_dies_at_its_start_is_tried_again_in_the_same_back_end() {
+    async fn a_guest_that_dies_at_its_start_is_retried_in_the_same_back_end() {
         let (backend, started, requested, result) =
             check("first", 1, Isolation::Preferred, None, true).await;
         assert_eq!((backend, started, requested), ("first", 2, Vec::new()));
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_next_back_end_that_isolates_is_used_before_this_process() {
+    async fn isolating_back_ends_are_tried_before_the_in_process_one() {
         let available = Some(BACKENDS[1]);
         let (backend, started, requested, result) =
             check("first", usize::MAX, Isolation::Preferred, available, true).await;
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn this_process_is_used_only_if_isolation_is_not_required() {
+    async fn the_in_process_back_end_is_used_only_if_isolation_is_not_required() {
         let (backend, _, requested, result) =
             check("first", usize::MAX, Isolation::Preferred, None, true).await;
         assert_eq!((backend, requested.len()), ("in-process", BACKENDS.len()));

@@ -17,7 +17,7 @@ pub enum SandboxReuse {
     /// The given number of sandboxes are started in advance. Each is used by one debate and then deleted.
     Pool(NonZeroUsize),
     /// The sandbox of a debate is paused after the debate and used by the next one. Saves the start of a guest, but a
-    /// guest that a debate has taken over can falsify the later debates of the run.
+    /// guest that is compromised in one debate can falsify the later debates of the run.
     KeepAlive,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct ReservedSandbox<'a> {
 
 enum Reservation<'a> {
     Nothing,
-    /// Dropping it returns the place in the pool.
+    /// Dropping it frees its slot in the pool.
     Pooled(PooledSandbox),
     Kept {
         spec: Box<Spec>,

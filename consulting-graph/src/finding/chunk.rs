@@ -37,9 +37,9 @@ pub(crate) fn chunks(document: &str, lines: usize) -> Vec<String> {
     chunks
 }
 
-/// Appends the findings of a second answer to those of the first answer, except for claims that the first answer already
-/// contains. Stops at the number of findings that an inference agent should produce. Keeps a tension of the second
-/// answer only if all findings that it refers to are kept.
+/// Appends the findings of a second answer to those of the first answer, except for claims that the first answer
+/// already contains. Stops at the number of findings that an inference agent should produce. Keeps a tension of the
+/// second answer only if all findings that it refers to are kept.
 pub(crate) fn append(first: &mut FindingsDraft, second: FindingsDraft) {
     let FindingsDraft { findings, tensions } = first;
     let mut places = Vec::new();

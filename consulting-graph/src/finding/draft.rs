@@ -32,8 +32,8 @@ pub struct FindingsDraft {
 }
 
 impl FindingsDraft {
-    /// Returns the schema of an answer with at most `max` findings. Without limits, a small model repeats itself until the
-    /// answer is cut off.
+    /// Returns the schema of an answer with at most `max` findings. Without limits, a small model repeats itself until
+    /// the answer is cut off.
     pub(crate) fn schema(max: usize) -> Schema {
         let limits = [
             ("/properties/findings", "maxItems", max),
@@ -48,8 +48,8 @@ impl FindingsDraft {
         schema_with_limits::<Self>(&limits)
     }
 
-    /// Removes findings whose claim repeats an earlier one. Tensions then refer to the earlier finding; a tension between
-    /// repetitions of one claim is removed.
+    /// Removes findings whose claim repeats an earlier one. Tensions then refer to the earlier finding; a tension
+    /// between repetitions of one claim is removed.
     pub(super) fn without_repetitions(self) -> Self {
         let mut findings: Vec<FindingDraft> = Vec::new();
         let mut positions = Vec::new();

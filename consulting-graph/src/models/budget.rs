@@ -80,11 +80,11 @@ impl Limit {
         self.amounts().into_iter().zip(spent).filter_map(percent).max()
     }
 
-    /// Returns why a turn of a debate has to be refused: the remaining budget is needed for scoring, or the share of the
-    /// debate does not cover the turn.
+    /// Returns why a turn of a debate has to be refused: the remaining budget is needed for scoring, or the share of
+    /// the debate does not cover the turn.
     ///
-    /// Assumes that the rest of the round needs one turn and one scoring call per decision maker in each running debate,
-    /// and that each of these calls is as expensive as the turn can be.
+    /// Assumes that the rest of the round needs one turn and one scoring call per decision maker in each running
+    /// debate, and that each of these calls is as expensive as the turn can be.
     pub(super) fn turn_refusal(
         self,
         spent: Spent,

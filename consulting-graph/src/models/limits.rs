@@ -8,8 +8,8 @@ pub const RESPONSE_LIMITS: Limits = Limits { body_bytes: 4 << 20, event_bytes: 1
 /// Minimum length of API keys that are redacted, in bytes.
 const MIN_REDACTED_KEY: usize = 8;
 
-/// Maximum length of API keys that count as words, in bytes. Longer ones, such as a passphrase, do not occur in ordinary
-/// text.
+/// Maximum length of API keys that count as words, in bytes. Longer ones, such as a passphrase, do not occur in
+/// ordinary text.
 const MAX_WORD: usize = 24;
 
 /// Returns whether an API key is redacted in the files of a run. A short key and a word such as `findings` are not,

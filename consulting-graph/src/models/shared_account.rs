@@ -140,7 +140,7 @@ mod tests {
     fn calls_of_all_workers_together_stay_within_the_limit() {
         let mut account = account(100);
         assert_eq!(account.admit("a", call(60)), Admission::Admitted);
-        // A statement that is repeated after a lost connection reserves nothing more.
+        // Retrying a reservation after a lost connection reserves nothing more.
         assert_eq!(account.admit("a", call(60)), Admission::Admitted);
         assert_eq!(account.admit("b", call(60)), Admission::Wait);
         account.settle("a", [30, 7]);

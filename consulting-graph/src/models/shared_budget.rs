@@ -118,8 +118,8 @@ impl SharedBudget {
         }
     }
 
-    /// Reserves the maximum cost of a call, and returns the id of the reservation. Waits until the budget covers the call
-    /// on top of the calls in flight.
+    /// Reserves the maximum cost of a call, and returns the id of the reservation. Waits until the budget covers the
+    /// call on top of the calls in flight.
     async fn reserve(&self, call: PlannedCall) -> Result<String, String> {
         let id = random_hex(8).map_err(|it| it.to_string())?;
         loop {

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::draft::{MoveDraft, Risk};
-use crate::finding::{FindingId, Findings, Inference, find_citations};
+use crate::{
+    finding::{FindingId, Findings, Inference, find_citations},
+    watch,
+};
 
 /// Minimum number of findings that a move must cite.
 const MIN_CITATIONS: usize = 3;
@@ -119,13 +122,7 @@ fn check_content(number: usize, draft: &MoveDraft, violations: &mut Vec<MoveViol
 /// Returns the similarity of two moves, from 0 to 1: the Jaccard index of the words in titles and theses, ignoring
 /// words of up to three letters.
 pub fn similarity(a: &MoveDraft, b: &MoveDraft) -> f64 {
-    let words = |it: &MoveDraft| -> BTreeSet<String> {
-        let text = format!("{} {}", it.title, it.thesis).to_lowercase();
-        text.split(|it: char| !it.is_alphanumeric())
-            .filter(|it| it.chars().count() > 3)
-            .map(str::to_owned)
-            .collect()
-    };
+    let words = |it: &MoveDraft| watch::words(&format!("{} {}", it.title, it.thesis));
     let (a, b) = (words(a), words(b));
     let all = a.union(&b).count();
     if all == 0 { 0.0 } else { a.intersection(&b).count() as f64 / all as f64 }

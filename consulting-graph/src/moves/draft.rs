@@ -18,8 +18,8 @@ pub struct MovesDraft {
 }
 
 impl MovesDraft {
-    /// Returns the schema of an answer with `n_moves` moves. Without limits, a small model repeats itself until the answer
-    /// is cut off.
+    /// Returns the schema of an answer with `n_moves` moves. Without limits, a small model repeats itself until the
+    /// answer is cut off.
     pub(crate) fn schema(n_moves: u16) -> Schema {
         let limits = [
             ("/properties/moves", "maxItems", n_moves.into()),
@@ -90,7 +90,7 @@ pub enum Risk {
 }
 
 impl Risk {
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Low => "low",
             Self::Medium => "medium",

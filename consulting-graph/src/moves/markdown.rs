@@ -42,8 +42,8 @@ const NAMES: &[(Part, &[&str])] = &[
 ];
 
 impl Move {
-    /// Returns the content of the file of the move, such as `m7.md`: its Markdown document, in which HTML, links and images
-    /// that a model wrote have no effect.
+    /// Returns the content of the file of the move, such as `m7.md`: its Markdown document, in which HTML, links and
+    /// images that a model wrote have no effect.
     pub fn file_text(&self) -> String {
         markdown::escape_markup(&self.markdown())
     }

@@ -89,8 +89,8 @@ pub(super) fn summary(debated: &DebatedMove, messages: &[Message]) -> String {
 }
 
 /// Writes the scores of a decision maker. About one answer in fifteen does not have the requested form. `quality` is
-/// the seed for the quality of the move, which is the same for all decision makers. The scores are lower if the decision
-/// maker conceded more than the critic did in their debate, and higher if it is the other way round.
+/// the seed for the quality of the move, which is the same for all decision makers. The scores are lower if the
+/// decision maker conceded more than the critic did in their debate, and higher if it is the other way round.
 pub(super) fn scores(
     debated: &DebatedMove,
     metrics: &[Metric],

@@ -21,7 +21,7 @@ use crate::{
     },
 };
 
-/// Number of findings about the company that suffice without fillers.
+/// Minimum number of findings about the company. If there are fewer, fillers are added.
 const ENOUGH: usize = 8;
 
 /// Drafts the findings, most important first. `text` may be only a part of the document, so findings that quote other
@@ -285,11 +285,7 @@ fn trend(company: &Company, writer: &Writer) -> Vec<Candidate> {
 fn report(item: &NewsItem, kind: Kind, writer: &Writer) -> Candidate {
     let NewsItem { publisher, headline, date, .. } = item;
     let (text, verb) = (item.text.trim_end_matches('.'), writer.pick(&["reports", "writes"]));
-    let tone = match item.sentiment {
-        Sentiment::Positive => "positive",
-        Sentiment::Negative => "negative",
-        Sentiment::Mixed => "mixed",
-    };
+    let tone = item.sentiment.name();
     let quote = format!("{headline} ({publisher}, {date}, {tone}): {text}");
     Candidate::new(kind, format!("{publisher} {verb}: {text}."), "Recent News Coverage", quote)
 }

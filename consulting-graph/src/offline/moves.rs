@@ -41,8 +41,9 @@ fn hasty_move(writer: &Writer) -> MoveDraft {
     }
 }
 
-/// Chooses a prepared move with this risk by the analyst, preferably one that names no unknown segment or competitor,
-/// and for whose topics findings exist. For an analyst without prepared moves, chooses from the moves of all analysts.
+/// Chooses one of the analyst's prepared moves with this risk. Prefers moves that name no unknown segment or
+/// competitor, then moves whose topics have findings. For an analyst without prepared moves, chooses from the moves of
+/// all analysts.
 fn choose(
     analyst: &str,
     risk: Risk,
@@ -197,8 +198,8 @@ impl<'a> MoveEvidence<'a> {
         order.get(idx % order.len().max(1)).map(|it| *negative[*it])
     }
 
-    /// Returns the names that the templates of moves refer to, with the name of the segment or competitor, if known.
-    /// The latter is extracted from the quotations in the findings.
+    /// Returns the template variables for the segments and the competitor, each with the name to insert, if known. The
+    /// names are extracted from the quotations in the findings.
     fn known_names(&self) -> [(&'static str, Option<&'a str>); 3] {
         let quote = |section: &str| {
             let mut evidence = self.findings.iter().flat_map(|it| &it.draft.evidence);

@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// A number that can be 1 is not followed by a noun, such as "years". Such templates use `count`.
+    /// A number that can be 1 must not be followed by a plural noun such as "years"; `count` inserts the right form.
     #[test]
     fn nouns_agree_with_their_numbers() {
         for text in all_templates() {

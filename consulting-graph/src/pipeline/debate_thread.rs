@@ -1,8 +1,8 @@
 //! Debates on separate threads.
 //!
-//! On a cluster, the task of a debate may run on any worker, which cannot write to the thread of the pipeline. The
-//! debate is therefore stored in a separate thread. If the worker dies, the next one resumes the debate from that
-//! thread, and repeats no model call whose answer is stored.
+//! On a cluster, the task of a debate may run on a worker that cannot write to the thread of the pipeline. The debate
+//! is therefore stored in a separate thread. If the worker dies, the next one resumes the debate from that thread, and
+//! repeats no model call whose answer is stored.
 
 use std::{sync::Arc, time::Duration};
 

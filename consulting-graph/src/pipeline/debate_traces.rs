@@ -6,8 +6,8 @@ use graph_trace::{Header, RunStatus, TaskTrace, Trace};
 use super::sandbox::DEBATE_NODE;
 use crate::{debate, debate_host::DebateRequest, moves::MoveId};
 
-/// Returns the debates in the trace of a pipeline as separate traces, in the order of the moves. Debates that ran before
-/// the trace began are left out.
+/// Returns the debates in the trace of a pipeline as separate traces, in the order of the moves. Debates that ran
+/// before the trace began are left out.
 pub fn debate_traces(pipeline: &Trace) -> Result<Vec<(MoveId, Trace)>, BuildError> {
     let graph = debate::graph()?.fingerprint();
     let trace = |task: &TaskTrace| {

@@ -135,7 +135,7 @@ pub(super) async fn layer_1_reduce(
     let agents = [(Inference::F1, &config.inferences.f1), (Inference::F2, &config.inferences.f2)];
     let is_own = |it: &&Failure| agents.iter().any(|agent| agent.1.id == it.place);
     let failures: Vec<Failure> = run.failures.iter().filter(is_own).cloned().collect();
-    // After other failures, only part of the findings is missing.
+    // Other failures are not fatal, because only some of the findings are missing.
     let has_findings = |of: Inference| run.findings.iter().any(|it| it.inference == of);
     let is_fatal =
         |it: &&Failure| agents.iter().any(|agent| agent.1.id == it.place && !has_findings(agent.0));

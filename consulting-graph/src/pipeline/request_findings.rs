@@ -29,8 +29,7 @@ const CHUNK_LINES: [u32; 4] = [40, 20, 10, 5];
 /// Maximum number of concurrent calls for the chunks of one document.
 const CONCURRENT_CHUNKS: usize = 2;
 
-/// Maximum number of findings that are requested one at a time from a whole document. A list should have at least as
-/// many.
+/// Maximum number of findings that are requested one at a time from a whole document: the minimum for a list.
 const MAX_SINGLE: usize = 8;
 
 /// Maximum number of findings that are requested one at a time from a chunk of a document.
@@ -139,8 +138,8 @@ async fn ask_whole(
     Ok(result)
 }
 
-/// Asks once for the findings that are missing in a list, and appends them. If the agent does not answer, or the list is
-/// still cut off, the findings in the list are used, and the run is incomplete.
+/// Asks once for the findings that are missing in a list, and appends them. If the agent does not answer, or the list
+/// is still cut off, the findings in the list are used, and the run is incomplete.
 async fn ask_remaining(
     cx: &Context<Deps>,
     task: &InferenceTask<'_>,
@@ -151,7 +150,7 @@ async fn ask_remaining(
 ) -> Result<(), NodeError> {
     let request = prompt::remaining_findings(request, &list.draft.findings, &cx.deps().fence);
     let failure = match task.ask(cx, &format!("{key}, remaining"), request).await? {
-        // There may be no more findings, and resuming the run would not help.
+        // The list may be complete, and the request would be too long again in a resumed run.
         CallOutcome::Failed(it) if it.kind == FailureKind::TooLong && !list.is_partial => None,
         CallOutcome::Failed(CallFailure { kind, reason }) => {
             let reason =
@@ -204,7 +203,7 @@ async fn ask_chunks(
     chunks: &[String],
 ) -> Result<FindingsResult, NodeError> {
     let numbered: Vec<(Chunk, &String)> = numbered(chunks).collect();
-    // The key also depends on the number of chunks, because smaller chunks may follow.
+    // The key also contains the number of chunks, because the document may be split again into smaller chunks.
     let chunk_key = |Chunk { number, of }| format!("findings {number} of {of}");
     let (mut result, mut drafts) = (FindingsResult::default(), Vec::new());
     for pair in numbered.chunks(CONCURRENT_CHUNKS) {

@@ -17,7 +17,7 @@ use crate::{
     score::MoveScore,
 };
 
-/// Node that runs a debate. It is part of the namespaces of the debates' checkpoints.
+/// Name of the node that runs a debate. The namespaces of the debates' checkpoints contain this name.
 pub(crate) const DEBATE_NODE: &str = "sandbox_debate";
 
 /// Starts the sandbox layer.
@@ -48,8 +48,9 @@ pub(super) fn sandbox_dispatch(run: &PipelineState) -> DebateDispatch {
     DebateDispatch::Debates(run.moves().into_iter().map(request).collect())
 }
 
-/// Runs one debate to its end. All debates of the layer are in one superstep, and the queue of the debate host lets them
-/// run in order. A resumed run does not run finished debates again, and resumes the others from their own checkpoints.
+/// Runs one debate to its end. All debates of the layer are in one superstep, and the queue of the debate host lets
+/// them run in order. A resumed run does not run finished debates again, and resumes the others from their own
+/// checkpoints.
 pub(super) async fn sandbox_debate(
     debate: DebateRequest,
     cx: &Context<Deps>,
@@ -85,7 +86,7 @@ fn debate_update(move_id: MoveId, result: DebateResult) -> PipelineStateUpdate {
     }
 }
 
-/// Returns the place of a failure in a debate.
+/// Describes where in the debate about a move a call failed.
 fn place(move_id: MoveId, place: &str) -> String {
     format!("{move_id}, {place}")
 }

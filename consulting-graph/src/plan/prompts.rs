@@ -2,7 +2,7 @@
 
 use llm::{
     Request,
-    overflow::{Entry, Round, TranscriptItem},
+    overflow::{Entry, Round},
 };
 
 use super::assumptions::{Assumptions, Sizes};
@@ -14,7 +14,7 @@ use crate::{
     moves::MovesDraft,
     prompt::{self, Brief},
     score::request_schema,
-    transcript::CRITIC,
+    transcript::{CRITIC, whole},
 };
 
 /// Average number of characters per token in English prose. Budget checks use a lower, more cautious value.
@@ -125,7 +125,7 @@ impl Debate<'_> {
         let opening = || prompt::critic_opening(critic, brief, fence);
         let reply = |round: u32| {
             let log = self.log(maker, round, 0);
-            prompt::critic_reply(critic, brief, fence, maker, &passages(&log), round)
+            prompt::critic_reply(critic, brief, fence, maker, &whole(&log), round)
         };
         let opening = is_first.then(opening);
         let requests = opening.into_iter().chain((2..=config.rounds).map(reply));
@@ -143,7 +143,7 @@ impl Debate<'_> {
         };
         let turn = |round: u32| {
             let log = self.log(maker, round, 1);
-            let request = prompt::maker_reply(maker, brief, fence, &passages(&log), round);
+            let request = prompt::maker_reply(maker, brief, fence, &whole(&log), round);
             Call::new(config, Group::DecisionMakers, maker, request, assumed.sizes.turn)
         };
         let mut calls = Vec::new();
@@ -152,7 +152,7 @@ impl Debate<'_> {
         }
         calls.extend((1..=config.rounds).map(turn));
         let (rounds, log) = (config.rounds, self.log(maker, config.rounds, 2));
-        let (log, metrics) = (passages(&log), &config.metrics);
+        let (log, metrics) = (whole(&log), &config.metrics);
         calls.push(scoring(prompt::score(maker, brief, fence, &log, metrics, rounds)));
         calls
     }
@@ -169,10 +169,6 @@ impl Debate<'_> {
         };
         (1..=last).map(round).collect()
     }
-}
-
-fn passages(log: &[Round]) -> Vec<TranscriptItem<'_>> {
-    log.iter().map(TranscriptItem::Round).collect()
 }
 
 fn filler(tokens: u64) -> String {

@@ -32,10 +32,8 @@ pub(crate) fn synthesizer(
          recommend anything.\n\
          - If there is a notice that the data is synthetic, keep it at the top."
     );
-    let mut messages = vec![Message::user(fence.wrap("data", data))];
-    mark_cacheable(&mut messages);
-    messages.push(Message::user(task));
-    request_for(persona, fence, messages)
+    let material = Message::user(fence.wrap("data", data));
+    task_request(persona, fence, material, task)
 }
 
 /// Position of a chunk in its document.
@@ -86,10 +84,8 @@ pub(crate) fn inference(
          {}",
         json_instruction::<FindingsDraft>()
     );
-    let mut messages = vec![document_message(inference, document, fence)];
-    mark_cacheable(&mut messages);
-    messages.push(Message::user(task));
-    request_for(persona, fence, messages)
+    let material = document_message(inference, document, fence);
+    task_request(persona, fence, material, task)
 }
 
 /// Builds the second request for findings, after an answer that could not be read.
@@ -146,7 +142,13 @@ pub(crate) fn single_finding(
          anything. If there is no such fact, leave the claim empty.\n\n{}",
         json_instruction::<SingleFinding>()
     );
-    let mut messages = vec![document_message(inference, document, fence)];
+    let material = document_message(inference, document, fence);
+    task_request(persona, fence, material, task)
+}
+
+/// Builds a request for a task that concerns the material before it.
+fn task_request(persona: &Persona, fence: &Fence, material: Message, task: String) -> Request {
+    let mut messages = vec![material];
     mark_cacheable(&mut messages);
     messages.push(Message::user(task));
     request_for(persona, fence, messages)
@@ -184,11 +186,8 @@ pub(crate) fn analyst(
          {}",
         json_instruction::<MovesDraft>()
     );
-    let mut messages =
-        vec![Message::user(format!("{}\n\n{}", fence.wrap("F1", f1), fence.wrap("F2", f2)))];
-    mark_cacheable(&mut messages);
-    messages.push(Message::user(task));
-    request_for(persona, fence, messages)
+    let material = format!("{}\n\n{}", fence.wrap("F1", f1), fence.wrap("F2", f2));
+    task_request(persona, fence, Message::user(material), task)
 }
 
 /// Builds the second request to an analyst, which lists the defects of the first answer.

@@ -1,7 +1,7 @@
 //! Builds every prompt with placeholder input. The hashes of these samples identify the prompt texts of a program
 //! version.
 
-use llm::{Request, overflow::TranscriptItem};
+use llm::Request;
 
 use super::{
     brief::Brief,
@@ -18,7 +18,7 @@ use crate::{
     fence::Fence,
     finding::{FindingDraft, Inference, SingleFinding},
     moves::MoveViolation,
-    transcript::{Speaker, append_to_log, rounds},
+    transcript::{Speaker, append_to_log, rounds, whole},
 };
 
 /// Returns all prompts with placeholder input, by name.
@@ -38,7 +38,7 @@ pub(crate) fn samples() -> Vec<(&'static str, Request)> {
     let log = append_to_log(&[], Speaker::Critic, "No.", 1);
     let log = rounds(&append_to_log(&log, Speaker::DecisionMaker(one.id.clone()), "Yes.", 1));
     let summary = summary(&brief, &fence, &log);
-    let log: Vec<TranscriptItem<'_>> = log.iter().map(TranscriptItem::Round).collect();
+    let log = whole(&log);
     let chunk = Some(Chunk { number: 1, of: 2 });
     let findings = |of, chunk| inference(&one, &ticker, of, "A document.", chunk, &fence);
     let single = SingleFinding { claim: "A fact.".to_owned(), ..SingleFinding::default() };

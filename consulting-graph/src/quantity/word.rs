@@ -53,64 +53,28 @@ fn scale(letters: &str) -> Option<Modifier> {
 
 /// Returns whether a word after a number makes the number an amount of money.
 pub(super) fn is_currency(word: &str) -> bool {
-    matches!(
-        word.to_ascii_lowercase().as_str(),
-        "dollars" | "dollar" | "usd" | "eur" | "euros" | "gbp"
-    )
+    is_one_of(word, &["dollars", "dollar", "usd", "eur", "euros", "gbp"])
 }
 
 /// Returns whether a word before a number makes the number a label, as in `round 12` or `step 11`.
 pub(super) fn is_label(word: &str) -> bool {
-    matches!(
-        word.to_ascii_lowercase().as_str(),
-        "round"
-            | "rounds"
-            | "step"
-            | "phase"
-            | "section"
-            | "item"
-            | "page"
-            | "chapter"
-            | "appendix"
-            | "table"
-            | "figure"
-            | "no"
-            | "top"
-            | "number"
-            | "january"
-            | "february"
-            | "march"
-            | "april"
-            | "may"
-            | "june"
-            | "july"
-            | "august"
-            | "september"
-            | "october"
-            | "november"
-            | "december"
-    )
+    const WORDS: &[&str] = &[
+        "round", "rounds", "step", "phase", "section", "item", "page", "chapter", "appendix",
+        "table", "figure", "no", "top", "number", "january", "february", "march", "april", "may",
+        "june", "july", "august", "september", "october", "november", "december",
+    ];
+    is_one_of(word, WORDS)
 }
 
 /// Returns whether a word before a number makes the number approximate.
 pub(super) fn is_hedge(word: &str) -> bool {
-    matches!(
-        word.to_ascii_lowercase().as_str(),
-        "about"
-            | "around"
-            | "roughly"
-            | "nearly"
-            | "almost"
-            | "approximately"
-            | "some"
-            | "over"
-            | "under"
-            | "above"
-            | "below"
-            | "than"
-            | "least"
-            | "most"
-            | "circa"
-            | "ca"
-    )
+    const WORDS: &[&str] = &[
+        "about", "around", "roughly", "nearly", "almost", "approximately", "some", "over", "under",
+        "above", "below", "than", "least", "most", "circa", "ca",
+    ];
+    is_one_of(word, WORDS)
+}
+
+fn is_one_of(word: &str, words: &[&str]) -> bool {
+    words.contains(&word.to_ascii_lowercase().as_str())
 }

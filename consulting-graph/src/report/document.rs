@@ -25,7 +25,8 @@ pub(crate) enum Block {
     /// A bar chart. Another block of the report shows the same data as a table, so renderers may omit the chart.
     Bars(BarChart),
     Figure(FigureChart),
-    /// A chart of intervals. Another block of the report shows the same data as a table, so renderers may omit the chart.
+    /// A chart of intervals. Another block of the report shows the same data as a table, so renderers may omit the
+    /// chart.
     Intervals(IntervalChart),
     /// A long text, quoted verbatim.
     Quote(String),

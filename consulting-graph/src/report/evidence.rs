@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::NaiveDate;
 
 use crate::{
-    data::{Company, Fact, Item, Origin, Period, Statement, Unit, number},
+    data::{Company, Fact, Item, Origin, Period, Statement, Unit},
     finding::Finding,
 };
 
@@ -45,10 +45,7 @@ impl Figure<'_> {
     }
 
     pub(super) fn value(&self) -> String {
-        match self.item.unit() {
-            Unit::AverageShares => number::shares(self.fact.value),
-            Unit::DollarsInPeriod | Unit::DollarsAtEnd => number::dollars(self.fact.value),
-        }
+        self.item.format(self.fact.value)
     }
 
     /// Returns the accession numbers of the filings that report the figure, or from which it is derived.
@@ -104,7 +101,7 @@ fn named_items(text: &str) -> BTreeSet<Item> {
     items
 }
 
-/// Returns whether a text names a period. The year in the name of a quarter does not name the fiscal year.
+/// Returns whether a text names a period. `Q3 FY2025` does not name the fiscal year `FY2025`.
 fn names_period(text: &str, period: Period) -> bool {
     let name = period.to_string();
     text.match_indices(&name).any(|(at, _)| {

@@ -48,8 +48,8 @@ impl Isolation {
     }
 }
 
-/// Describes the sandboxes of the debates. `all` is the combined isolation of all debates. Names the moves whose debates
-/// had less isolation than the others.
+/// Describes the sandboxes of the debates. `all` is the combined isolation of all debates. Names the moves whose
+/// debates had less isolation than the others.
 pub(super) fn sandboxes_text(all: &Isolation, by_move: &BTreeMap<MoveId, Isolation>) -> String {
     let mut levels = isolation_levels(by_move);
     match levels.pop() {
@@ -60,8 +60,8 @@ pub(super) fn sandboxes_text(all: &Isolation, by_move: &BTreeMap<MoveId, Isolati
     }
 }
 
-/// Returns a notice about debates that ran with less isolation than the others, each with its move, or about all debates
-/// if none was isolated. Returns `None` if all debates were isolated at the same level.
+/// Returns a notice about debates that ran with less isolation than the others, each with its move, or about all
+/// debates if none was isolated. Returns `None` if all debates were isolated at the same level.
 pub(super) fn isolation_notice(
     all: &Isolation,
     by_move: &BTreeMap<MoveId, Isolation>,

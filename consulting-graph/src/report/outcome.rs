@@ -30,8 +30,8 @@ pub struct Outcome {
     /// The two source documents as computed from the data. The findings are derived from these documents, and numbers
     /// are checked against them.
     pub documents: Vec<String>,
-    /// The two source documents as narrated by the synthesizers, by file name. A narration that failed or was omitted is
-    /// absent.
+    /// The two source documents as narrated by the synthesizers, by file name. A narration that failed or was omitted
+    /// is absent.
     pub narrated: BTreeMap<String, String>,
     /// The two sets of findings, F1 and F2.
     pub findings: Vec<Findings>,
@@ -154,6 +154,19 @@ impl SpendingEntry {
             cached_tokens: 0,
             output_tokens: 0,
             dollars: Some(0.0),
+        }
+    }
+
+    /// Returns the spending of one call with these numbers of input, cached and output tokens.
+    pub(crate) fn for_call([input, cached, output]: [u64; 3], dollars: Option<f64>) -> Self {
+        Self {
+            name: String::new(),
+            calls: 1,
+            uncounted_calls: u64::from(input == 0),
+            input_tokens: input,
+            cached_tokens: cached,
+            output_tokens: output,
+            dollars,
         }
     }
 

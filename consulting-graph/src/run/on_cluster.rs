@@ -22,9 +22,10 @@ use crate::{
 };
 
 impl Run {
-    /// Executes the run on the cluster with these servers, until it completes or waits for a review, and calls `on_event`
-    /// for every new event. Starts the run if the cluster does not have it. Resumes it if it failed, or if it waits for a
-    /// review and `review` is the decision. A `limit` replaces the spending limit of the run, which all workers share.
+    /// Executes the run on the cluster with these servers, until it completes or waits for a review, and calls
+    /// `on_event` for every new event. Starts the run if the cluster does not have it. Resumes it if it failed, or if
+    /// it waits for a review and `review` is the decision. A `limit` replaces the spending limit of the run, which all
+    /// workers share.
     pub async fn resume_on_cluster(
         &self,
         servers: &ClusterServers,
@@ -131,7 +132,7 @@ impl Run {
     }
 }
 
-/// Converts the error of a start. If the run was started with the other scheduler, the error names the option.
+/// Converts the error of a start. If the run was started with another scheduler, the error names the option to change.
 fn to_run_error(error: ClusterError) -> RunError {
     match error {
         ClusterError::OtherScheduler { scheduler, .. } if scheduler == "restate" => {

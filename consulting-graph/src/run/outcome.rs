@@ -127,15 +127,7 @@ fn recorded_spending(run: &Run, skipped: usize) -> Result<SpendingEntry, RunErro
         let catalog_price = || Catalog::builtin().entry(&model)?.cost(usage.as_ref()?);
         let dollars = cost.or_else(catalog_price).map(Money::dollars);
         let usage = usage.unwrap_or_default();
-        own.add(&SpendingEntry {
-            name: String::new(),
-            calls: 1,
-            uncounted_calls: u64::from(usage.input == 0),
-            input_tokens: usage.input,
-            cached_tokens: usage.cached,
-            output_tokens: usage.output,
-            dollars,
-        });
+        own.add(&SpendingEntry::for_call([usage.input, usage.cached, usage.output], dollars));
     }
     Ok(own)
 }
@@ -149,15 +141,9 @@ fn spending<K: Ord>(
     let mut all: BTreeMap<K, SpendingEntry> = BTreeMap::new();
     for usage in calls {
         let Some((sort_key, name)) = key(usage) else { continue };
-        all.entry(sort_key).or_insert_with(|| SpendingEntry::none(name)).add(&SpendingEntry {
-            name: String::new(),
-            calls: 1,
-            uncounted_calls: u64::from(usage.input == 0),
-            input_tokens: usage.input,
-            cached_tokens: usage.cached,
-            output_tokens: usage.output,
-            dollars: usage.cost.map(Money::dollars),
-        });
+        let tokens = [usage.input, usage.cached, usage.output];
+        let call = SpendingEntry::for_call(tokens, usage.cost.map(Money::dollars));
+        all.entry(sort_key).or_insert_with(|| SpendingEntry::none(name)).add(&call);
     }
     all.into_values().collect()
 }

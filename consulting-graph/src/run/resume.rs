@@ -67,12 +67,13 @@ impl Run {
         let log = EventLog::open(self.dir.join("events.jsonl"))?;
         let mut recorder = EventRecorder { log, on_event: &mut on_event };
         let head = resources.thread.state().await?;
-        // Logs the events in the state that are missing from the event log, because they were lost in a crash or come
+        // Log the events in the state that are missing from the event log, because they were lost in a crash or come
         // from the origin of a fork.
         for event in head.iter().flat_map(|it| &it.values.status_updates) {
             recorder.record(event.clone())?;
         }
-        // With a decision of the reviewer, the run continues with the moves that the reviewer saw.
+        // If the run is waiting and the decision is known, failed parts are not retried, because the decision is about
+        // the moves that the reviewer saw.
         let is_decided = options.review.is_some() || self.is_reviewed();
         let mut input = self.input(head.as_ref(), options.review)?;
         if let Some(head) = head {

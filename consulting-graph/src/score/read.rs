@@ -26,31 +26,27 @@ impl MakerScore {
     /// assert_eq!(score.score_source, ScoreSource::Regex);
     /// ```
     pub fn parse(reply: &str, metrics: &[&str]) -> Option<Self> {
-        read(reply, metrics)
+        let own = without_quotations(reply);
+        let read = read_json_as(&lenient_schema(metrics), &own).ok()?;
+        let is_quoting = own.trim() != reply.trim();
+        let mut score =
+            Self { score_source: score_source(&read, is_quoting), ..Self::neutral(&[]) };
+        for metric in metrics {
+            let value = read.value.get(*metric)?.as_u64()?;
+            score.metrics.insert((*metric).to_owned(), u8::try_from(value).ok()?);
+            let adjusted = read.adjustments.iter().filter(|it| it.path == *metric);
+            score.adjustments.extend(adjusted.filter_map(adjustment));
+        }
+        let reasons = REASONING_FIELDS.iter().filter_map(|it| read.value.get(*it)?.as_str());
+        score.reasoning =
+            reasons.map(str::trim).find(|it| !it.is_empty()).unwrap_or_default().to_owned();
+        Some(score)
     }
 
     /// Reads scores from a repaired answer.
     pub fn repaired(reply: &str, metrics: &[&str]) -> Option<Self> {
-        read(reply, metrics).map(|it| Self { score_source: ScoreSource::Repaired, ..it })
+        Self::parse(reply, metrics).map(|it| Self { score_source: ScoreSource::Repaired, ..it })
     }
-}
-
-fn read(reply: &str, metrics: &[&str]) -> Option<MakerScore> {
-    let own = without_quotations(reply);
-    let read = read_json_as(&lenient_schema(metrics), &own).ok()?;
-    let is_quoting = own.trim() != reply.trim();
-    let mut score =
-        MakerScore { score_source: score_source(&read, is_quoting), ..MakerScore::neutral(&[]) };
-    for metric in metrics {
-        let value = read.value.get(*metric)?.as_u64()?;
-        score.metrics.insert((*metric).to_owned(), u8::try_from(value).ok()?);
-        let adjusted = read.adjustments.iter().filter(|it| it.path == *metric);
-        score.adjustments.extend(adjusted.filter_map(adjustment));
-    }
-    let reasons = REASONING_FIELDS.iter().filter_map(|it| read.value.get(*it)?.as_str());
-    score.reasoning =
-        reasons.map(str::trim).find(|it| !it.is_empty()).unwrap_or_default().to_owned();
-    Some(score)
 }
 
 /// Returns the schema with which answers are read. The reasoning is optional, because scores are valid without it, and

@@ -7,10 +7,9 @@ use app_support::{
     run_id::{now, run_id},
     server::blocking,
 };
-use chrono::NaiveDate;
 use graph_server::{
     NewRun, Registry, RunInfo, Service,
-    http::{Guard, Metrics, Problem, StreamLimit},
+    http::{Metrics, Problem, StreamLimit},
 };
 use llm::Catalog;
 use serde_json::json;
@@ -20,15 +19,14 @@ use tokio::{
 };
 
 use super::{
-    deletion, external_runs,
+    ServeOptions, deletion, external_runs,
     problem::http_problem,
-    runner::PipelineRunner,
     spending_meters::SpendingMeters,
     wire::{AnalyzeRequest, Budget, ForkRequest, StoredInput},
 };
 use crate::{
     config::Config,
-    data::{DataOrigin, DataSource, Ticker},
+    data::{DataSource, Ticker},
     models::ModelChoice,
     plan::{Assumptions, Plan},
     run::{Run, RunConfig, new_run},
@@ -53,21 +51,10 @@ const MAX_SETTINGS: usize = 100;
 pub(super) struct AppState {
     pub(super) service: Service,
     pub(super) registry: Registry,
-    pub(super) runner: PipelineRunner,
+    pub(super) options: Arc<ServeOptions>,
     pub(super) streams: StreamLimit,
     pub(super) metrics: Metrics,
-    /// Text of the configuration file for new runs.
-    pub(super) config: Arc<str>,
-    /// Provider and model for new runs.
-    pub(super) choice: ModelChoice,
-    /// Source of company data.
-    pub(super) data: DataOrigin,
-    pub(super) as_of: Option<NaiveDate>,
-    /// Default number of concurrent debates per run.
-    pub(super) concurrency: usize,
-    /// Checks API keys.
-    pub(super) guard: Arc<Guard>,
-    /// Lock on the directory of all runs, held as long as the server runs.
+    /// Lock on the runs directory, held as long as the server runs.
     pub(super) _lock: Arc<DirLock>,
     pub(super) spending_meters: SpendingMeters,
     /// Held while a run is replayed for its trace. Only one replay runs at a time, because it takes seconds of CPU
@@ -103,30 +90,32 @@ impl AppState {
         let limit = Budget { max_tokens: request.max_tokens, max_dollars: request.max_dollars };
         let stored_input = self.stored_input(request.concurrency, limit, None)?;
         let config_toml = self.config_with_rounds(request.rounds)?;
-        let choice =
-            ModelChoice { seed: request.seed.unwrap_or(self.choice.seed), ..self.choice.clone() };
+        let choice = ModelChoice {
+            seed: request.seed.unwrap_or(self.options.choice.seed),
+            ..self.options.choice.clone()
+        };
         let config = Config::parse(&config_toml).map_err(|error| Problem::internal(&error))?;
         let choice = choice.with_context_sizes(&config).await;
         let run_id = run_id(&ticker.slug()).map_err(|error| Problem::internal(&error))?;
-        let as_of = self.as_of.unwrap_or_else(|| now().date_naive());
+        let as_of = self.options.as_of.unwrap_or_else(|| now().date_naive());
         let run_config = RunConfig {
             run_id: run_id.clone(),
             ticker: ticker.to_string(),
-            data: DataSource { origin: self.data.clone(), as_of },
+            data: DataSource { origin: self.options.data.clone(), as_of },
             nonce: new_run::nonce(&choice).map_err(|error| Problem::internal(&error))?,
             choice,
             baseline: request.baseline,
             review: request.review,
             config_toml,
         };
-        let dir = self.runner.run_dir(&run_id);
+        let dir = self.options.run_dir(&run_id);
         blocking(move || Run::create(dir, run_config).map_err(http_problem)).await?;
         self.register_and_start(run_id, ticker.to_string(), &stored_input).await
     }
 
     /// Deletes an inactive run and its directory.
     pub(super) async fn delete_run(&self, id: &str) -> Result<(), Problem> {
-        let dir = self.runner.run_dir(id);
+        let dir = self.options.run_dir(id);
         self.service.delete(id, move || deletion::delete_dir(&dir)).await?
     }
 
@@ -158,9 +147,9 @@ impl AppState {
         let stored_input = self.stored_input(request.concurrency, limit, Some(info.id.clone()))?;
         let ticker = Ticker::parse(&info.subject).map_err(|error| Problem::internal(&error))?;
         let run_id = run_id(&ticker.slug()).map_err(|error| Problem::internal(&error))?;
-        let (from, dir) = (self.runner.run_dir(id), self.runner.run_dir(&run_id));
+        let (from, dir) = (self.options.run_dir(id), self.options.run_dir(&run_id));
         let (new_id, runtime, max_limit) =
-            (run_id.clone(), Handle::current(), self.runner.max_limit);
+            (run_id.clone(), Handle::current(), self.options.max_limit);
         let permit = self.forking.clone().acquire_owned().await;
         let permit = permit.map_err(|error| Problem::internal(&error))?;
         // Forking copies databases and recordings, so it runs on a blocking thread.
@@ -183,7 +172,7 @@ impl AppState {
         subject: String,
         stored_input: &StoredInput,
     ) -> Result<RunInfo, Problem> {
-        let dir = self.runner.run_dir(&id);
+        let dir = self.options.run_dir(&id);
         let started = self.service.start(NewRun { id, subject, input: json!(stored_input) }).await;
         if started.is_err() {
             // The run could not be started and no client knows its id, so its directory is not needed.
@@ -207,7 +196,7 @@ impl AppState {
     pub(super) fn concurrency_or_default(&self, request: Option<usize>) -> Result<usize, Problem> {
         let invalid =
             || Problem::invalid(format!("`concurrency` must be between 1 and {MAX_CONCURRENCY}"));
-        let concurrency = request.unwrap_or(self.concurrency);
+        let concurrency = request.unwrap_or(self.options.concurrency);
         (1..=MAX_CONCURRENCY).contains(&concurrency).then_some(concurrency).ok_or_else(invalid)
     }
 
@@ -217,14 +206,14 @@ impl AppState {
         if let Some(problem) = limit.problem() {
             return Err(Problem::invalid(problem));
         }
-        limit.bounded_by(self.runner.max_limit).map_err(Problem::invalid)
+        limit.bounded_by(self.options.max_limit).map_err(Problem::invalid)
     }
 
     /// Returns the configuration text of a new run, with the requested number of rounds.
     pub(super) fn config_with_rounds(&self, rounds: Option<u32>) -> Result<String, Problem> {
         match rounds {
-            None => Ok(self.config.to_string()),
-            Some(rounds @ 1..=MAX_ROUNDS) => Ok(new_run::with_rounds(&self.config, rounds)),
+            None => Ok(self.options.config.clone()),
+            Some(rounds @ 1..=MAX_ROUNDS) => Ok(new_run::with_rounds(&self.options.config, rounds)),
             Some(_) => {
                 Err(Problem::invalid(format!("`rounds` must be between 1 and {MAX_ROUNDS}")))
             }
@@ -234,7 +223,7 @@ impl AppState {
     /// Estimates the cost of a run.
     pub(super) fn plan(&self, config: &Config, baseline: bool, concurrency: usize) -> Plan {
         let assumed = Assumptions { concurrency, baseline, ..Assumptions::default() };
-        Plan::new(config, &self.choice, Catalog::builtin(), assumed)
+        Plan::new(config, &self.options.choice, Catalog::builtin(), assumed)
     }
 
     /// Returns the spending of a run so far. A fork does not pay for the calls that it inherited.
@@ -244,7 +233,7 @@ impl AppState {
         inherited_calls: usize,
     ) -> Result<Spending, Problem> {
         let (spending_meters, recording) =
-            (self.spending_meters.clone(), self.runner.run_dir(id).join("calls.jsonl"));
+            (self.spending_meters.clone(), self.options.run_dir(id).join("calls.jsonl"));
         blocking(move || Ok(spending_meters.read(&recording, inherited_calls))).await
     }
 
@@ -253,7 +242,7 @@ impl AppState {
         if self.import_external_results(slice::from_ref(&info)).await? {
             info = self.service.get(id).await?;
         }
-        let dir = self.runner.run_dir(&info.id);
+        let dir = self.options.run_dir(&info.id);
         Ok((info, dir))
     }
 
@@ -276,7 +265,7 @@ impl AppState {
         blocking(move || {
             let mut any_imported = false;
             for it in known {
-                let dir = app.runner.run_dir(&it.id);
+                let dir = app.options.run_dir(&it.id);
                 let imported = external_runs::import_external_run(
                     &app.registry,
                     &dir,

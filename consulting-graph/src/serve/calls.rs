@@ -8,8 +8,8 @@ use crate::{config::Persona, fence::Fence, run::Run};
 
 /// Returns the answered calls of an agent, in order of completion. `move_id` selects one debate.
 ///
-/// The recording does not contain agent ids. A call belongs to the agent whose instructions its system prompt starts
-/// with, so a fork with changed instructions omits the calls that it inherited from the agent before the change.
+/// The recording does not contain agent ids, so a call is attributed to the agent with whose instructions the system
+/// prompt starts. If a fork changes the instructions of an agent, the agent's inherited calls are therefore missing.
 pub(super) fn calls_of(
     run: &Run,
     agent: &str,

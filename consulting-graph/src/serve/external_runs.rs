@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{runner, wire::StoredInput};
 use crate::{report::Report, run::Run};
 
-/// Resolution of the times in the registry. A report that is newer by less than this may not be newer at all.
+/// Resolution of the times in the registry. Smaller differences between two times are ignored.
 const TIME_RESOLUTION: Duration = Duration::from_millis(1);
 
 /// Imports the results of all complete runs in a directory, unless the registry already has them.

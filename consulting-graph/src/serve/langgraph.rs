@@ -15,14 +15,14 @@ use serde_json::{Map, Value, json};
 
 use super::{
     app_state::AppState,
-    problem::http_problem,
+    results,
     runner::read_moves,
     wire::{AnalyzeRequest, Budget, ResumeOrder, ResumeRequest},
 };
-use crate::{pipeline::GRAPH, run::Run};
+use crate::pipeline::GRAPH;
 
-/// The runs of the pipeline, as runs of a graph. A run with a review interrupts the graph with the moves to review, and is
-/// resumed with the reviewed moves: `{"moves": [...]}`, as in a request to `/api/runs/{id}/resume`.
+/// The runs of the pipeline, as runs of a graph. A run with a review interrupts the graph with the moves to review, and
+/// is resumed with the reviewed moves: `{"moves": [...]}`, as in a request to `/api/runs/{id}/resume`.
 struct PipelineRuns(AppState);
 
 #[async_trait]
@@ -34,13 +34,8 @@ impl ServiceRuns for PipelineRuns {
     }
 
     async fn question(&self, run: &RunInfo) -> Result<Value, Problem> {
-        let (id, dir) = (run.id.clone(), self.0.runner.run_dir(&run.id));
-        let read = move || {
-            let run = Run::open_unchecked(dir).map_err(http_problem)?;
-            let review = run.review_request().map_err(http_problem)?;
-            review.ok_or_else(|| Problem::conflict("the run is not waiting for a review"))
-        };
-        let review = blocking(read).await?;
+        let (id, dir) = (run.id.clone(), self.0.options.run_dir(&run.id));
+        let review = blocking(move || results::review(&dir)).await?;
         Ok(json!({ "run_id": id, "moves": review.moves }))
     }
 
@@ -60,7 +55,7 @@ impl ServiceRuns for PipelineRuns {
     }
 }
 
-/// Opens the API. Its databases are in the directory of all runs.
+/// Opens the API. Its databases are in the runs directory.
 pub(super) async fn open(
     app: &AppState,
     runs_dir: &Path,

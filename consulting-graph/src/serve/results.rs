@@ -8,10 +8,11 @@ use std::{
     path::Path,
 };
 
+use graph_server::http::Problem;
 use serde_json::{Map, Value, json};
 
-use super::wire::FileInfo;
-use crate::{moves::MoveId, rank::Ranked, report::Report};
+use super::{problem::http_problem, wire::FileInfo};
+use crate::{moves::MoveId, pipeline::ReviewRequest, rank::Ranked, report::Report, run::Run};
 
 /// Returns the result of a complete run, or `None` if the run directory contains no report.
 pub(super) fn result(dir: &Path) -> io::Result<Option<Map<String, Value>>> {
@@ -33,6 +34,13 @@ pub(super) fn result(dir: &Path) -> io::Result<Option<Map<String, Value>>> {
         ("conversation_logs".to_owned(), json!(report.outcome.logs)),
     ]);
     Ok(Some(result))
+}
+
+/// Returns the moves to review of a run that waits for a review.
+pub(super) fn review(dir: &Path) -> Result<ReviewRequest, Problem> {
+    let run = Run::open_unchecked(dir).map_err(http_problem)?;
+    let review = run.review_request().map_err(http_problem)?;
+    review.ok_or_else(|| Problem::conflict("the run is not waiting for a review"))
 }
 
 fn ranked(dir: &Path, report: &Report, ranked: &Ranked) -> Value {

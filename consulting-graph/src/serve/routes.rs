@@ -301,12 +301,7 @@ async fn calls(
     (status = 409, description = "The run is not waiting for a review", body = ProblemBody)))]
 async fn review(State(app): State<AppState>, Path(id): Path<String>) -> HttpResult<Json<Value>> {
     let (_, dir) = app.find_run(&id).await?;
-    let read = move || {
-        let run = Run::open_unchecked(dir).map_err(http_problem)?;
-        let review = run.review_request().map_err(http_problem)?;
-        review.ok_or_else(|| Problem::conflict("the run is not waiting for a review"))
-    };
-    Ok(Json(json!(blocking(read).await?)))
+    Ok(Json(json!(blocking(move || results::review(&dir)).await?)))
 }
 
 /// Resumes an inactive run.

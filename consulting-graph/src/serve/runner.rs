@@ -3,25 +3,24 @@
 use std::{
     fs::{self, File},
     io,
-    path::{Path, PathBuf},
+    path::Path,
+    sync::Arc,
     time::Duration,
 };
 
 use app_support::{lines::read_lines, terminal::escape_invisible_json};
 use async_trait::async_trait;
 use graph_server::{EventSender, RunEvent, RunInfo, Runner, RunnerError, RunnerOutcome};
-use sandbox_vm::Isolation;
 use serde_json::{Value, json};
 use tokio::{task::spawn_blocking, time::sleep};
 
 use super::{
+    ServeOptions,
     problem::client_message,
     wire::{RecommendedMove, ResumeOrder, StoredInput, StoredOutcome},
 };
 use crate::{
-    debate_host::SandboxReuse,
     event::NumberedEvent,
-    models::{CallLimits, Limit},
     moves::Move,
     pipeline::ReviewDecision,
     report::{Report, SpendingEntry},
@@ -32,26 +31,10 @@ use crate::{
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Executes runs in the subdirectories of one directory.
-#[derive(Debug, Clone)]
-pub(super) struct PipelineRunner {
-    pub(super) runs_dir: PathBuf,
-    /// Isolation requirement of the debates.
-    pub(super) isolation: Isolation,
-    /// Name of the sandbox back end to use. `None` selects the strongest available one.
-    pub(super) backend: Option<String>,
-    /// How the debates of a run share sandboxes.
-    pub(super) sandbox_reuse: SandboxReuse,
-    /// Time limits and retries of model calls.
-    pub(super) call_limits: CallLimits,
-    /// Upper bound for the spending limit of every run.
-    pub(super) max_limit: Limit,
-}
+#[derive(Debug)]
+pub(super) struct PipelineRunner(pub(super) Arc<ServeOptions>);
 
 impl PipelineRunner {
-    pub(super) fn run_dir(&self, id: &str) -> PathBuf {
-        self.runs_dir.join(id)
-    }
-
     /// Returns the options for resuming a run. The spending limit is taken from the last resume request or, if that
     /// request sets no limit, from the stored run. The limit is capped at the server's limit.
     fn resume_options(&self, run: &Run, info: &RunInfo) -> Result<ResumeOptions, RunnerError> {
@@ -68,19 +51,19 @@ impl PipelineRunner {
             concurrency: input.concurrency.max(1),
             // A run that requires stronger isolation than the server keeps its own requirement.
             isolation: Some(match run.manifest().required_isolation {
-                Some(stored) if stored.minimum() > self.isolation.minimum() => stored,
-                _ => self.isolation,
+                Some(stored) if stored.minimum() > self.0.isolation.minimum() => stored,
+                _ => self.0.isolation,
             }),
-            backend: self.backend.clone(),
-            sandbox_reuse: self.sandbox_reuse,
+            backend: self.0.backend.clone(),
+            sandbox_reuse: self.0.sandbox_reuse,
             limit: order
                 .limit
                 .limit()
                 .or(run.manifest().limit)
                 .or(input.limit.limit())
-                .capped_at(self.max_limit),
+                .capped_at(self.0.max_limit),
             review,
-            call_limits: self.call_limits.clone(),
+            call_limits: self.0.call_limits.clone(),
             ..ResumeOptions::default()
         })
     }
@@ -128,7 +111,7 @@ impl Runner for PipelineRunner {
         info: &RunInfo,
         teller: &EventSender,
     ) -> Result<RunnerOutcome, RunnerError> {
-        let dir = self.run_dir(&info.id);
+        let dir = self.0.run_dir(&info.id);
         let run = blocking(move || Run::open(dir)).await?;
         let run = run.map_err(|problem| RunnerError(client_message(&info.id, None, &problem)))?;
         let failed =
@@ -144,7 +127,7 @@ impl Runner for PipelineRunner {
                 result => break result,
             }
         };
-        let dir = self.run_dir(&info.id);
+        let dir = self.0.run_dir(&info.id);
         if let Err(error) = blocking(move || sync_dir(&dir)).await? {
             tracing::error!(run = info.id, %error, "cannot sync the run directory; a power failure may lose the latest results");
         }
@@ -161,12 +144,12 @@ impl Runner for PipelineRunner {
 
     fn can_continue(&self, run: &RunInfo) -> bool {
         let text =
-            fs::read_to_string(self.run_dir(&run.id).join("report.json")).unwrap_or_default();
+            fs::read_to_string(self.0.run_dir(&run.id).join("report.json")).unwrap_or_default();
         serde_json::from_str(&text).is_ok_and(|it: Report| it.is_incomplete())
     }
 
     fn events(&self, run: &str, after: u64, limit: usize) -> io::Result<Vec<RunEvent>> {
-        let lines = read_lines(&self.run_dir(run).join("events.jsonl"), after, limit)?;
+        let lines = read_lines(&self.0.run_dir(run).join("events.jsonl"), after, limit)?;
         Ok(lines.into_iter().map(|(seq, data)| RunEvent { seq, data: data.into() }).collect())
     }
 }

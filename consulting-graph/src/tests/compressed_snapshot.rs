@@ -11,8 +11,8 @@ use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 /// Number of characters of a line that a failed comparison shows.
 const SHOWN_CHARS: usize = 300;
 
-/// Compares a text with the snapshot in `snapshots/NAME.txt.gz`. `INSTA_UPDATE=always` writes the snapshot instead, as it
-/// does with all other snapshots.
+/// Compares a text with the snapshot in `snapshots/NAME.txt.gz`. `INSTA_UPDATE=always` writes the snapshot instead, as
+/// it does with all other snapshots.
 pub(crate) fn assert_compressed_snapshot(name: &str, text: &str) {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/snapshots");
     let path = dir.join(format!("{name}.txt.gz"));

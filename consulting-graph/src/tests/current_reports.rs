@@ -5,6 +5,7 @@ use std::{fs, path::Path};
 use serde_json::json;
 
 use super::{
+    edgar::fixture,
     run::{finish, resume_options, run_config},
     sample::date,
 };
@@ -14,8 +15,8 @@ use crate::{
     run::Run,
 };
 
-/// Returns a list of filings: two reports of results, a change in the management, an impairment, an amendment, and filings
-/// of other forms.
+/// Returns a list of filings: two reports of results, a change in the management, an impairment, an amendment, and
+/// filings of other forms.
 fn submissions() -> String {
     let filings = [
         ("0009999999-24-000060", "2024-12-30", "2024-12-27", "8-K", "2.06"),
@@ -45,9 +46,7 @@ fn submissions() -> String {
 }
 
 fn copy_facts(folder: &Path) {
-    let facts =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/consulting/edgar/EXMP.json");
-    fs::copy(facts, folder.join("EXMP.json")).unwrap();
+    fs::copy(fixture().join("EXMP.json"), folder.join("EXMP.json")).unwrap();
 }
 
 fn read(folder: &Path, as_of: chrono::NaiveDate) -> Result<Company, edgar::EdgarError> {

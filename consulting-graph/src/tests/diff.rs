@@ -4,17 +4,12 @@ use std::{collections::BTreeMap, fs};
 
 use tempfile::TempDir;
 
-use super::{
-    rank::scored,
-    sample::{self, date},
-};
+use super::{rank::scored, report, run::run_config, sample};
 use crate::{
-    config::{Config, DEFAULT},
-    data::{Company, DataOrigin, DataSource, Source},
+    config::DEFAULT,
     diff::{DiffError, RunDiff, diff},
-    models::ModelChoice,
     moves::{Move, MoveId},
-    report::{Isolation, Outcome, Provider, Report, SpendingEntry},
+    report::{Outcome, Report},
     run::{Run, RunConfig},
     transcript::{ConversationEntry, Speaker, append_to_log},
 };
@@ -29,13 +24,9 @@ fn complete_run(run_id: &str, config: &str, change: impl FnOnce(&mut Outcome)) -
     let folder = tempfile::tempdir().unwrap();
     let run_config = RunConfig {
         run_id: run_id.to_owned(),
-        ticker: "NVDA".to_owned(),
-        data: DataSource { origin: DataOrigin::Synthetic, as_of: date(2026, 3, 1) },
-        choice: ModelChoice::for_provider("scripted"),
-        baseline: false,
-        review: false,
         nonce: format!("nonce of {run_id}"),
         config_toml: config.to_owned(),
+        ..run_config(1, 1)
     };
     let run = Run::create(folder.path(), run_config).unwrap();
     let mut outcome = outcome(run_id);
@@ -49,18 +40,12 @@ fn complete_run(run_id: &str, config: &str, change: impl FnOnce(&mut Outcome)) -
 
 /// Returns an outcome with three moves. The first one was debated in two conversations.
 fn outcome(run_id: &str) -> Outcome {
-    let config = Config::parse(DEFAULT).unwrap();
+    let outcome = report::outcome();
     let a_move = |id: u16| Move { move_id: MoveId(id), ..sample::the_move() };
     let logs = ["i1", "i2"].map(|name| (name.to_owned(), log(name)));
     Outcome {
         run_id: run_id.to_owned(),
-        started_on: None,
-        company: Company::new(sample::ticker(), "Nvidia", Source::Synthetic, date(2026, 3, 1)),
         documents: vec!["Revenue rose.".to_owned(), "Nobody knows.".to_owned()],
-        narrated: BTreeMap::new(),
-        failures: Vec::new(),
-        mixed_settings: None,
-        findings: vec![sample::f1(), sample::f2()],
         moves: vec![a_move(1), a_move(2), a_move(3)],
         missing: Vec::new(),
         scores: vec![
@@ -71,28 +56,8 @@ fn outcome(run_id: &str) -> Outcome {
         baselines: Vec::new(),
         unscored: Vec::new(),
         logs: BTreeMap::from([(MoveId(1), logs.into())]),
-        provider: Provider::Scripted,
-        isolation: Isolation { backend: "in-process".to_owned(), ..Isolation::default() },
-        isolation_by_move: BTreeMap::new(),
-        spending: vec![SpendingEntry {
-            name: "critic".to_owned(),
-            calls: 28,
-            uncounted_calls: 0,
-            input_tokens: 40_000,
-            cached_tokens: 30_000,
-            output_tokens: 9_000,
-            dollars: Some(0.25),
-        }],
-        spending_by_move: Vec::new(),
-        spending_by_round: Vec::new(),
-        own_spending: None,
-        warnings: Vec::new(),
-        manifest: BTreeMap::new(),
-        agents: config.agent_names(),
-        decision_makers: config.decision_makers.clone(),
-        metrics: config.metrics.clone(),
-        top_k: 2,
-        best_score: config.max_total_score(),
+        spending: outcome.spending[..1].to_vec(),
+        ..outcome
     }
 }
 

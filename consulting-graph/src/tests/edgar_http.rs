@@ -13,7 +13,7 @@ use tokio::{
     net::TcpListener,
 };
 
-use super::sample::date;
+use super::{edgar::fixture, sample::date};
 use crate::data::{
     DataOrigin, DataSource, Item, Ticker,
     edgar::{Downloader, EdgarError, Hosts},
@@ -96,8 +96,7 @@ fn answer(status: &str, body: &str) -> Vec<u8> {
 
 /// Returns a hand-made file in the SEC's format.
 fn example() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/consulting/edgar/EXMP.json");
-    fs::read_to_string(path).unwrap()
+    fs::read_to_string(fixture().join("EXMP.json")).unwrap()
 }
 
 fn temp_dir() -> TempDir {

@@ -19,7 +19,8 @@ use llm::{
 };
 
 use super::run::{
-    finish, recorded_calls, recorded_prompts, recording_lines, resume_options, run_config,
+    check_replay, edit_config, finish, recorded_calls, recorded_prompts, recording_lines,
+    resume_options, run_config,
 };
 use crate::{
     call::Failure,
@@ -222,8 +223,8 @@ async fn late_readers_see_every_event_once() {
     assert_eq!(seen, events);
 }
 
-/// Returns a model whose first `lists` answers to requests for the findings of a document are unreadable, and, with
-/// `singles`, also all its answers to requests for one finding.
+/// Returns a model that, for each document, gives `lists` unreadable answers to the request for a list of findings. If
+/// `singles` is true, its answers to requests for a single finding are also unreadable.
 fn unreadable_findings(lists: usize, singles: bool) -> ResumeOptions {
     let model_override = reacting_model(move |_, request| {
         let asks = |text: &str| request.messages.iter().any(|it| it.text().contains(text));
@@ -278,9 +279,7 @@ async fn findings_are_requested_one_at_a_time_if_no_list_can_be_read() {
             }
             assert!(findings.findings.iter().all(|it| !it.draft.evidence.is_empty()), "{name}");
         }
-        let replay = folder.path().join(format!("replay of {name}"));
-        let replayed = run.replay(replay, resume_options(), |_| {}).await.unwrap();
-        assert_eq!(replayed.report.json(), report.json(), "{name}");
+        check_replay(&run, &report).await;
     }
 }
 
@@ -377,9 +376,7 @@ async fn findings_that_are_missing_in_a_list_are_requested_once() {
                 assert!(is_partial || notices == 2, "{name}: {:?}", report.outcome.warnings);
                 assert_eq!(missing_findings(&report), if is_partial { 2 } else { 0 }, "{name}");
             }
-            let replay = folder.path().join(format!("replay of {name} {answers}"));
-            let replayed = run.replay(replay, resume_options(), |_| {}).await.unwrap();
-            assert_eq!(replayed.report.json(), report.json(), "{name}");
+            check_replay(&run, &report).await;
 
             let (report, _) = finish(&run, partial_findings(&whole, 0, part)).await;
             assert_eq!(missing_findings(&report), 0, "{name}");
@@ -423,9 +420,7 @@ async fn runs_without_the_remaining_findings_are_incomplete_until_they_are_resum
         assert_eq!(missing_findings(&report), 2, "{name}");
         let notice = &report.incomplete_notices()[0];
         assert!(notice.contains("2 failures, first Financial inference: findings may"), "{notice}");
-        let replay = folder.path().join(format!("replay of {name}"));
-        let replayed = run.replay(replay, resume_options(), |_| {}).await.unwrap();
-        assert_eq!(replayed.report.json(), report.json(), "{name}");
+        check_replay(&run, &report).await;
 
         let (report, _) = finish(&run, options(|answer| Reaction::Say(answer.to_owned()))).await;
         assert!(!report.is_incomplete(), "{name}");
@@ -468,9 +463,20 @@ async fn single_findings_are_not_paid_for_twice() {
 
 /// Returns the configuration of a run that reads documents in chunks.
 fn in_chunks(config: RunConfig) -> RunConfig {
-    let mut table: toml::Table = config.config_toml.parse().unwrap();
-    table["inferences"].as_table_mut().unwrap().insert("chunk_lines".to_owned(), 20.into());
-    RunConfig { config_toml: table.to_string(), ..config }
+    edit_config(config, |it| {
+        it["inferences"].as_table_mut().unwrap().insert("chunk_lines".to_owned(), 20.into());
+    })
+}
+
+/// Returns the configuration of a run with a model whose context window is known. The agents of a group request answers
+/// of up to `answer_tokens`.
+fn groq_config(group: &str, answer_tokens: i64) -> RunConfig {
+    let mut config = edit_config(run_config(1, 1), |it| {
+        it["models"][group]["max_tokens"] = answer_tokens.into();
+    });
+    config.choice.provider = "groq".to_owned();
+    config.choice.model = Some("openai/gpt-oss-20b".to_owned());
+    config
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -490,8 +496,7 @@ async fn documents_are_read_in_chunks_if_configured() {
         let n_findings = findings.findings.len();
         assert!((8..=14).contains(&n_findings), "{} {n_findings}", findings.inference);
     }
-    let replayed = run.replay(folder.path().join("again"), resume_options(), |_| {}).await.unwrap();
-    assert_eq!(replayed.report.json(), report.json());
+    check_replay(&run, &report).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -500,12 +505,7 @@ async fn documents_that_exceed_the_context_window_are_read_in_chunks() {
     // The context window of this model has 131,072 tokens. The first value is the number of tokens reserved for the
     // answer, and the second is whether the document is then read in chunks.
     for (answer_tokens, in_chunks) in [(4096, false), (121_500, true)] {
-        let mut run_config = run_config(1, 1);
-        let mut table: toml::Table = run_config.config_toml.parse().unwrap();
-        table["models"]["inferences"]["max_tokens"] = answer_tokens.into();
-        run_config.config_toml = table.to_string();
-        run_config.choice.provider = "groq".to_owned();
-        run_config.choice.model = Some("openai/gpt-oss-20b".to_owned());
+        let run_config = groq_config("inferences", answer_tokens);
         let run = Run::create(folder.path().join(answer_tokens.to_string()), run_config).unwrap();
         finish(&run, ResumeOptions { model_override: slow_model(1), ..resume_options() }).await;
         let recording = recording_lines(run.dir()).join("\n");
@@ -537,22 +537,16 @@ async fn chunks_that_the_provider_rejects_as_too_long_become_smaller() {
             assert!(prompts.iter().any(|it| it.contains(&part)), "{name}: {part}");
         }
     }
-    let replayed = run.replay(folder.path().join("again"), resume_options(), |_| {}).await.unwrap();
-    assert_eq!(replayed.report.json(), report.json());
+    check_replay(&run, &report).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn data_that_exceeds_the_context_window_is_not_narrated() {
     let folder = tempfile::tempdir().unwrap();
-    // First, the answer leaves no room for the data in the context window of 131,072 tokens. Then the provider rejects the
-    // prompt.
+    // First, the answer leaves no room for the data in the context window of 131,072 tokens. Then the provider rejects
+    // the prompt.
     for (answer_tokens, asked) in [(131_000, 0), (4096, 2)] {
-        let mut run_config = run_config(1, 1);
-        let mut table: toml::Table = run_config.config_toml.parse().unwrap();
-        table["models"]["synthesizers"]["max_tokens"] = answer_tokens.into();
-        run_config.config_toml = table.to_string();
-        run_config.choice.provider = "groq".to_owned();
-        run_config.choice.model = Some("openai/gpt-oss-20b".to_owned());
+        let run_config = groq_config("synthesizers", answer_tokens);
         let run = Run::create(folder.path().join(answer_tokens.to_string()), run_config).unwrap();
         let n_asked = Arc::new(AtomicU64::new(0));
         let counter = n_asked.clone();
@@ -574,7 +568,7 @@ async fn data_that_exceeds_the_context_window_is_not_narrated() {
 }
 
 /// Checks that the analyst of a run received findings without quotations, and that the report contains a warning.
-async fn check_shortened_findings(run: &Run, options: ResumeOptions, replay: &Path) {
+async fn check_shortened_findings(run: &Run, options: ResumeOptions) {
     let (report, _) = finish(run, options).await;
     let prompts = recorded_prompts(run.dir());
     let of_analyst: Vec<&String> =
@@ -585,8 +579,7 @@ async fn check_shortened_findings(run: &Run, options: ResumeOptions, replay: &Pa
     }
     let notice = |it: &String| it.contains("received shortened findings");
     assert!(report.outcome.warnings.iter().any(notice), "{:?}", report.outcome.warnings);
-    let replayed = run.replay(replay, resume_options(), |_| {}).await.unwrap();
-    assert_eq!(replayed.report.json(), report.json());
+    check_replay(run, &report).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -599,16 +592,15 @@ async fn findings_that_exceed_the_context_window_of_an_analyst_are_shortened() {
     let whole = requests.find(|it| last_message(it).contains("strategic moves for")).unwrap();
     assert!(whole.messages[0].text().contains("- Evidence, "));
 
-    // A window for which a tenth of the prompt has to be omitted. A twentieth of the window stays free.
+    // A window that requires a tenth of the prompt to be omitted. A twentieth of the window stays free.
     let tokens = estimate_tokens("scripted", &whole) * 9 / 10 + u64::from(whole.max_tokens);
-    let mut config = run_config(1, 1);
-    let mut table: toml::Table = config.config_toml.parse().unwrap();
     let window = i64::try_from(tokens * 20 / 19).unwrap();
-    let analysts = table["models"]["analysts"].as_table_mut().unwrap();
-    analysts.insert("context_tokens".to_owned(), window.into());
-    config.config_toml = table.to_string();
+    let config = edit_config(run_config(1, 1), |it| {
+        let analysts = it["models"]["analysts"].as_table_mut().unwrap();
+        analysts.insert("context_tokens".to_owned(), window.into());
+    });
     let run = Run::create(folder.path().join("small"), config).unwrap();
-    check_shortened_findings(&run, resume_options(), &folder.path().join("replay")).await;
+    check_shortened_findings(&run, resume_options()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -624,7 +616,7 @@ async fn findings_are_shortened_if_the_provider_rejects_the_prompt_as_too_long()
         }
     });
     let options = ResumeOptions { model_override, ..resume_options() };
-    check_shortened_findings(&run, options, &folder.path().join("replay")).await;
+    check_shortened_findings(&run, options).await;
 }
 
 /// Searches all files below a directory and returns those that contain `text`.

@@ -36,7 +36,8 @@ fn reviews_with_empty_or_duplicate_moves_are_rejected() {
         assert!(message.contains(&format!("the {what} is empty")), "{message}");
     }
     let twice = ReviewDecision { moves: vec![sample::the_move(), sample::the_move()] };
-    assert!(twice.check().unwrap_err().contains("twice"));
+    assert!(twice.check().unwrap_err().contains("m4 appears twice"));
+    assert!(ReviewDecision { moves: Vec::new() }.check().is_err());
 }
 
 #[test]

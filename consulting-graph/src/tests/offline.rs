@@ -6,10 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use llm::{
-    Llm, Model, Request,
-    overflow::{Round, TranscriptItem},
-};
+use llm::{Llm, Model, Request, overflow::Round};
 
 use super::sample::date;
 use crate::{
@@ -23,7 +20,7 @@ use crate::{
     prompt::{self, Brief},
     score::{MakerScore, ScoreSource},
     sentence::sentences,
-    transcript::{ConversationEntry, Speaker, append_to_log, rounds},
+    transcript::{ConversationEntry, Speaker, append_to_log, rounds, whole},
     watch::{ObservationKind, observe},
 };
 
@@ -46,10 +43,6 @@ struct Layers {
 
 fn invented(ticker: &str) -> Company {
     synthetic::company(&Ticker::parse(ticker).unwrap(), date(2026, 3, 1))
-}
-
-fn whole(log: &[Round]) -> Vec<TranscriptItem<'_>> {
-    log.iter().map(TranscriptItem::Round).collect()
 }
 
 impl Study {
@@ -301,7 +294,7 @@ async fn debates_do_not_repeat_themselves_and_scores_vary() {
 }
 
 #[tokio::test]
-async fn scores_follow_from_what_was_conceded() {
+async fn concessions_in_a_debate_change_the_scores() {
     let study = Study::new(3, "7f3a", invented("NVDA"));
     let layers = study.layers().await;
     let maker = &study.config.decision_makers[1];

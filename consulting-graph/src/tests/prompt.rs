@@ -13,7 +13,7 @@ use crate::{
     finding::{FindingDraft, Inference, SingleFinding},
     moves::MoveViolation,
     prompt::{self, Brief},
-    transcript::{ConversationEntry, Speaker, append_to_log, rounds},
+    transcript::{ConversationEntry, Speaker, append_to_log, rounds, whole},
 };
 
 fn config() -> Config {
@@ -39,10 +39,6 @@ fn log(turns: u32) -> Vec<Round> {
         append_to_log(&log, role, &format!("Turn {idx}."), idx / 2 + 1)
     };
     rounds(&(0..turns).fold(Vec::new(), turn))
-}
-
-fn whole(log: &[Round]) -> Vec<TranscriptItem<'_>> {
-    log.iter().map(TranscriptItem::Round).collect()
 }
 
 fn shown(prompt: &Request) -> String {

@@ -231,7 +231,7 @@ fn debates_with_less_isolation_than_others_are_named() {
     assert!(html.contains("Less isolation than in the other debates: m2 with jail"), "{html}");
     assert!(report.json().contains("Less isolation than in the other debates: m2 with jail"));
 
-    // Each level is named with its moves.
+    // The notice lists each level of isolation with its moves.
     let debates = [(1, "in-process", Off), (2, "jail", Process), vm(3), (5, "in-process", Off)];
     assert_eq!(
         Report::new(outcome_in(debates)).isolation_notice.unwrap(),

@@ -19,7 +19,7 @@ use sandbox_vm::Isolation;
 use super::{
     faults::without_spending,
     models::{Reaction, last_message, reacting_model},
-    run::{finish, resume_options, run_config},
+    run::{check_replay, finish, resume_options, run_config},
 };
 use crate::{
     models::Limit,
@@ -75,11 +75,6 @@ async fn uninterrupted(folder: &Path, run_config: RunConfig) -> (String, usize) 
     (report.json(), answered.count())
 }
 
-async fn check_replay(run: &Run, folder: &Path, report: &Report) {
-    let replayed = run.replay(folder, resume_options(), |_| {}).await.unwrap();
-    assert_eq!(replayed.report.json(), report.json());
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn resuming_a_complete_run_debates_moves_without_a_score() {
     let folder = tempfile::tempdir().unwrap();
@@ -89,13 +84,13 @@ async fn resuming_a_complete_run_debates_moves_without_a_score() {
     let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
     assert_eq!(unscored(&report), ["m2", "m3"]);
     let before = answered.count();
-    check_replay(&run, &folder.path().join("replay of the part"), &report).await;
+    check_replay(&run, &report).await;
 
     let (model_override, answered) = failing_model(|_| false);
     let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
     assert_eq!(report.json(), expected);
     assert_eq!(before + answered.count(), all_calls);
-    check_replay(&run, &folder.path().join("replay of the whole"), &report).await;
+    check_replay(&run, &report).await;
 
     let (model_override, answered) = failing_model(|_| false);
     let result =
@@ -123,7 +118,7 @@ async fn no_answer_is_stored_before_its_recording_is_on_the_disk() {
     let (model_override, answered) = failing_model(|_| false);
     let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
     assert_eq!((report.json(), answered.count()), (expected, all_calls));
-    check_replay(&run, &folder.path().join("replay"), &report).await;
+    check_replay(&run, &report).await;
 }
 
 /// Returns the namespaces of the pipeline's thread, which contain the checkpoints of the debates.
@@ -153,7 +148,7 @@ async fn failed_narration_is_repeated_and_the_history_is_kept() {
     assert_eq!(before + answered.count(), all_calls);
     let kept = namespaces(&run).await;
     assert!(history.iter().all(|it| kept.contains(it)), "{history:?} became {kept:?}");
-    check_replay(&run, &folder.path().join("replay"), &report).await;
+    check_replay(&run, &report).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -193,7 +188,7 @@ async fn unusable_narration_is_reported_and_requested_again() {
         let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
         assert_eq!(without_spending(&report), without_spending(&expected), "{name}");
         assert_eq!(answered.count(), 1, "{name}");
-        check_replay(&run, &folder.path().join(format!("replay of {name}")), &report).await;
+        check_replay(&run, &report).await;
     }
 }
 
@@ -217,7 +212,7 @@ async fn missing_analysts_are_named_with_the_cause_and_asked_again() {
         notices[1],
         "2 of 3 moves are missing: m2, m3, from Growth architect, Operations engineer."
     );
-    check_replay(&run, &folder.path().join("replay"), &report).await;
+    check_replay(&run, &report).await;
 
     let (model_override, _) = failing_model(|_| false);
     let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
@@ -251,7 +246,7 @@ async fn failed_scoring_is_repeated_without_paying_for_turns_again() {
         let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
         assert_eq!(report.json(), expected);
         assert_eq!(before + answered.count(), all_calls);
-        check_replay(&run, &folder.path().join("replay"), &report).await;
+        check_replay(&run, &report).await;
     }
 }
 
@@ -276,13 +271,13 @@ async fn a_debate_without_critic_is_scored_and_continues_when_resumed() {
     assert_eq!(unscored(&report), [""; 0]);
     assert!(report.is_incomplete());
     assert!(is_cut_short(&report, "m1") && !is_cut_short(&report, "m2"));
-    check_replay(&run, &folder.path().join("replay of the part"), &report).await;
+    check_replay(&run, &report).await;
 
     let (model_override, _) = failing_model(|_| false);
     let (report, _) = finish(&run, ResumeOptions { model_override, ..resume_options() }).await;
     assert_eq!(without_spending(&report), without_spending(&expected));
     assert!(!is_cut_short(&report, "m1"));
-    check_replay(&run, &folder.path().join("replay of the whole"), &report).await;
+    check_replay(&run, &report).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -303,7 +298,7 @@ async fn resuming_with_a_higher_limit_continues_debates_that_ended_early() {
     let cut_short = report.outcome.scores.iter().filter(is_cut_short).count();
     assert!(cut_short >= 2, "{cut_short}");
     let before = answered.count();
-    check_replay(&run, &folder.path().join("replay of the part"), &report).await;
+    check_replay(&run, &report).await;
 
     // Without a higher limit, resuming the run makes no calls and changes nothing.
     let (model_override, answered) = failing_model(|_| false);
@@ -319,7 +314,7 @@ async fn resuming_with_a_higher_limit_continues_debates_that_ended_early() {
     // calls, one for each of three decision makers, were paid for and not used.
     let more = before + answered.count() - all_calls;
     assert!(more <= cut_short * 3, "{more} of {cut_short}");
-    check_replay(&run, &folder.path().join("replay of the whole"), &report).await;
+    check_replay(&run, &report).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -404,7 +399,7 @@ async fn replays_and_forks_do_not_modify_the_original_run() {
     };
     set_readonly(true);
     let before = files(run.dir());
-    check_replay(&run, &folder.path().join("replay"), &report).await;
+    check_replay(&run, &report).await;
     let at = "m1:r2".parse().unwrap();
     let fork = run.fork(folder.path().join("fork"), "fork".to_owned(), at, false, &[]).await;
     finish(&fork.unwrap(), resume_options()).await;

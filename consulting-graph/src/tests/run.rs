@@ -32,6 +32,13 @@ pub(crate) fn run_config(analysts: usize, rounds: u32) -> RunConfig {
     with_config(toml::to_string(&config).unwrap())
 }
 
+/// Changes the configuration of a run.
+pub(crate) fn edit_config(config: RunConfig, edit: impl FnOnce(&mut toml::Table)) -> RunConfig {
+    let mut table: toml::Table = config.config_toml.parse().unwrap();
+    edit(&mut table);
+    RunConfig { config_toml: table.to_string(), ..config }
+}
+
 fn with_config(config_toml: String) -> RunConfig {
     RunConfig {
         run_id: "test".to_owned(),
@@ -81,6 +88,13 @@ pub(crate) fn recording_lines(folder: &Path) -> Vec<String> {
 pub(crate) fn recorded_prompts(folder: &Path) -> Vec<String> {
     let recording = Recording::open(folder.join("calls.jsonl"), RecordMode::Replay).unwrap();
     recording.answered_calls().map(|it| serde_json::to_string(&it.0).unwrap()).collect()
+}
+
+/// Checks that a replay of the run produces the same report.
+pub(crate) async fn check_replay(run: &Run, report: &Report) {
+    let dir = tempfile::tempdir().unwrap();
+    let replayed = run.replay(dir.path(), resume_options(), |_| {}).await.unwrap();
+    assert_eq!(replayed.report.json(), report.json(), "{}", run.dir().display());
 }
 
 /// Returns the number of bytes of all files below a directory.
@@ -248,9 +262,7 @@ async fn a_fork_executes_only_what_follows_its_fork_point() {
         assert_eq!(then[..4], now[..4]);
         assert_ne!(then[4], now[4]);
     }
-    let replayed =
-        fork.replay(folder.path().join("again"), resume_options(), |_| {}).await.unwrap();
-    assert_eq!(replayed.report.json(), after.json());
+    check_replay(&fork, &after).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -270,9 +282,7 @@ async fn a_fork_without_changed_settings_repeats_its_calls() {
     let logs = |it: &Report, id: usize| it.outcome.logs.values().nth(id).unwrap().clone();
     assert_eq!(logs(&before, 0), logs(&after, 0));
     assert_ne!(logs(&before, 1), logs(&after, 1));
-    let replayed =
-        fork.replay(folder.path().join("again"), resume_options(), |_| {}).await.unwrap();
-    assert_eq!(replayed.report.json(), after.json());
+    check_replay(&fork, &after).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -369,8 +379,7 @@ async fn reviews_are_replayed_and_repeated_for_new_moves() {
     let decision = || Some(ReviewDecision { moves: moves.clone() });
     let (report, _) = finish(&run, ResumeOptions { review: decision(), ..resume_options() }).await;
     assert_eq!(report.outcome.moves[0].draft.title, "Do nothing");
-    let replayed = run.replay(folder.path().join("again"), resume_options(), |_| {}).await.unwrap();
-    assert_eq!(replayed.report.json(), report.json());
+    check_replay(&run, &report).await;
 
     // A second decision is rejected and not stored, because the run is no longer waiting for a review.
     let stored = std::fs::read(run.dir().join("reviewed.json")).unwrap();
@@ -392,9 +401,7 @@ async fn reviews_are_replayed_and_repeated_for_new_moves() {
     assert!(matches!(outcome, RunOutcome::AwaitingReview(it) if it.moves.len() == 2));
     let (report, _) =
         finish(&earlier, ResumeOptions { review: decision(), ..resume_options() }).await;
-    let replayed =
-        earlier.replay(folder.path().join("earlier again"), resume_options(), |_| {}).await;
-    assert_eq!(replayed.unwrap().report.json(), report.json());
+    check_replay(&earlier, &report).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -406,8 +413,7 @@ async fn spending_limits_are_stored_inherited_and_replayed() {
     let limit = Limit { tokens: Some(all / 2), money: None };
     let (report, _) = finish(&run, ResumeOptions { limit, ..resume_options() }).await;
     assert!(tokens(&report) <= all / 2);
-    let replayed = run.replay(folder.path().join("again"), resume_options(), |_| {}).await.unwrap();
-    assert_eq!(replayed.report.json(), report.json());
+    check_replay(&run, &report).await;
 
     // A fork inherits the limit, but only its own calls count towards it, so the limit suffices for more of the debate.
     let run = Run::open(run.dir()).unwrap();

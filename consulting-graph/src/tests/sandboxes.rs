@@ -39,8 +39,8 @@ use crate::{
     score::{Mark, MoveScore},
 };
 
-/// A back end that records the specs of its guests and the sandboxes that exist when each guest starts, claims to isolate
-/// and pause them, and fails to start the first ones.
+/// A back end that records the specs of its guests and the sandboxes that exist when each guest starts, claims to
+/// isolate and pause them, and fails to start the first ones.
 #[derive(Debug)]
 struct Observed {
     inner: InProcess,
@@ -496,8 +496,8 @@ impl Backend for HostileGuests {
     }
 }
 
-/// Runs the pipeline with hostile guests about m1 and m2, and checks that only their debates fail. Returns the problems of
-/// the two debates.
+/// Runs the pipeline with hostile guests about m1 and m2, and checks that only their debates fail. Returns the problems
+/// of the two debates.
 async fn check_hostile(guests: HostileGuests) -> [String; 2] {
     let folder = tempfile::tempdir().unwrap();
     let sandboxes = open(guests, folder.path(), Isolation::Off).await;

@@ -96,7 +96,8 @@ fn the_snapshot_equals_the_companyfacts_files() {
     }
 }
 
-/// Returns the annual values of a line item from the snapshot file, by the end of the year. The last filed value counts.
+/// Returns the annual values of a line item from the snapshot file, by the end of the year. The last filed value
+/// counts.
 fn annual_values(ticker: &str, tags: &[&str]) -> BTreeMap<NaiveDate, i64> {
     let file: Value = serde_json::from_str(FILE).unwrap();
     let company = &file["companies"][ticker];
@@ -177,7 +178,7 @@ fn check_first_page(ticker: &str, report: &Report) {
             assert!(known, "{ticker}: {figure} in {text}");
         }
     }
-    // People have names.
+    // Decision makers are named instead of their ids.
     let mut words = html.split(|it: char| !it.is_alphanumeric());
     assert!(words.all(|it| !["D1", "D2", "D3"].contains(&it)), "{ticker}");
     // Company facts have no segments, so no chart may claim to show them.

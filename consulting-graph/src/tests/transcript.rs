@@ -45,13 +45,6 @@ fn turns_cannot_imitate_structure_inside_lists_and_tables() {
 }
 
 #[test]
-fn appending_does_not_change_the_original_log() {
-    let short = append_to_log(&[], Speaker::Critic, "a", 1);
-    let long = append_to_log(&short, Speaker::Critic, "b", 2);
-    assert_eq!((short.len(), long.len()), (1, 2));
-}
-
-#[test]
 fn entries_have_the_specified_json_format() {
     let entry = ConversationEntry {
         role: Speaker::DecisionMaker("D1".to_owned()),

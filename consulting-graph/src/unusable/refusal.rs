@@ -1,4 +1,4 @@
-//! Recognises refusals: texts with which a model says that it does not do what it was asked for.
+//! Recognises refusals: texts in which a model declines a request.
 //!
 //! Debates also contain sentences such as "I cannot answer the critic's second point". Therefore a text counts as a
 //! refusal only if it is short, cites no findings, and refuses a request in its first two sentences.
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::finding::find_citations;
 
-/// Maximum length of a refusal, in bytes. A longer text argues, even if it starts like a refusal.
+/// Maximum length of a refusal, in bytes. A longer text is an argument, even if it starts like a refusal.
 const MAX_BYTES: usize = 600;
 
 /// Starts of clauses with which models refuse to answer. A start is listed before any shorter start that is its prefix.
@@ -18,8 +18,8 @@ const STARTS: [&str; 16] = [
     "i have to decline ", "i refuse to ", "i decline to ",
 ];
 
-/// Words that follow one of the [`STARTS`] if the clause can refuse a request, as opposed to, for example, "I cannot
-/// accept this number".
+/// Words that, after one of the [`STARTS`], can refuse a request. For example, "I cannot help" can be a refusal, but "I
+/// cannot accept this number" cannot.
 const ACTIONS: [&str; 20] = [
     "help", "assist", "comply", "provid", "answer", "respond", "fulfil", "do ", "discuss", "engag",
     "creat", "generat", "participat", "take part", "continue", "give", "giving", "offer",
@@ -69,8 +69,8 @@ const OTHER_LANGUAGES: [(&str, &[&str]); 20] = [
 /// Minimum length of a field that counts as a sentence, in bytes. Shorter fields are names and numbers.
 const MIN_FIELD_BYTES: usize = 12;
 
-/// Returns whether an answer is a refusal. If the request has a schema and the answer is JSON, this is the case if the
-/// text before the JSON or most of its fields are refusals, for example the reasoning of a score.
+/// Returns whether an answer is a refusal. If the request has a schema, an answer with JSON is a refusal if the text
+/// before the JSON, or most sentences in the fields of the JSON, are refusals.
 pub(super) fn is_refusal(answer: &str, has_schema: bool) -> bool {
     let start = answer.find(['{', '[']).filter(|_| has_schema);
     let (text, json) = answer.split_at(start.unwrap_or(answer.len()));
@@ -109,7 +109,7 @@ fn refuses(text: &str) -> bool {
 
 fn refuses_in_english(clause: &str, apologises: bool) -> bool {
     let clause = clause.trim_end_matches(|it: char| !it.is_alphanumeric());
-    // The letter may also be the end of a word, as in "AI cannot help".
+    // The `i` may also be the end of a word, as in "AI cannot help".
     let is_word = |at: usize| !clause[..at].ends_with(char::is_alphanumeric);
     clause.match_indices("i ").filter(|(at, _)| is_word(*at)).any(|(at, _)| {
         let action = STARTS.iter().find_map(|it| clause[at..].strip_prefix(it));

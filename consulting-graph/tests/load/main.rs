@@ -1,5 +1,5 @@
-//! `consulting serve` under load, in its own process. With `GRAPH_NIGHTLY=1`, 200 runs have 1,000 readers, and the memory
-//! of the server is measured after many concurrent runs. To see the measured times and the memory:
+//! `consulting serve` under load, in its own process. With `GRAPH_NIGHTLY=1`, 200 runs have 1,000 readers, and the
+//! memory of the server is measured after many concurrent runs. To see the measured times and the memory:
 //!
 //! ```sh
 //! GRAPH_NIGHTLY=1 cargo test --release -p consulting-graph --test load -- --nocapture --test-threads 1

@@ -14,8 +14,8 @@ const TIMEOUT: Duration = Duration::from_secs(3600);
 /// Time within which the server must have released its memory after the last run.
 const RELEASE: Duration = Duration::from_secs(20);
 
-/// Starts the server, executes the runs concurrently, and checks that the memory returns to at
-/// most twice the idle figure.
+/// Starts the server, executes the runs concurrently, and checks that the memory afterwards is at most twice the memory
+/// of the idle server.
 async fn measure(runs: usize) {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), 2, &format!("--max-runs {runs}"));

@@ -102,7 +102,7 @@ async fn create(args: &AblateArgs) -> Result<AblationDir, CliError> {
         nonce: nonce(&choice)?,
         choice,
         critic_model: args.critic_model.clone(),
-        critics: args.critics.map(Into::into),
+        critics: args.critics,
         arms,
         pairs: args.moves.into(),
         repeats: args.repeats.into(),
@@ -115,7 +115,7 @@ async fn create(args: &AblateArgs) -> Result<AblationDir, CliError> {
     Ok(AblationDir::create(dir, settings).await?)
 }
 
-/// Returns a function that shows the progress: continuously on a terminal, and in steps of a tenth elsewhere.
+/// Returns a function that shows the progress: continuously on a terminal, and every 10 % elsewhere.
 fn show_progress(quiet: bool) -> impl FnMut(Progress) + Send {
     let is_terminal = stderr().is_terminal();
     move |Progress { ended, failed, total }: Progress| {

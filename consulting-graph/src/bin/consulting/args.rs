@@ -185,8 +185,8 @@ pub(crate) struct ExecutionArgs {
 /// Sandboxes of the debates.
 #[derive(Debug, Args)]
 pub(crate) struct SandboxArgs {
-    /// Require at least this isolation of the debates: vm, kernel, process or off; without control groups, only vm limits
-    /// memory [default: as in the last execution, or the strongest available for a new run]
+    /// Require at least this isolation of the debates: vm, kernel, process or off; without control groups, only vm
+    /// limits memory [default: as in the last execution, or the strongest available for a new run]
     #[arg(long, value_name = "LEVEL", value_parser = isolation_level)]
     pub(crate) isolation: Option<Isolation>,
     /// Use this sandbox instead of the strongest available one
@@ -517,7 +517,7 @@ pub(crate) struct AblateArgs {
     pub(crate) repeats: u16,
     /// Use these scripted critics [default: skilled]
     #[arg(long, value_enum)]
-    pub(crate) critics: Option<CriticsKind>,
+    pub(crate) critics: Option<Critics>,
     /// Use this model as the critic of the arm `mixed`, optionally with its provider, as in openai/gpt-5-mini
     #[arg(long, value_name = "MODEL")]
     pub(crate) critic_model: Option<String>,
@@ -544,23 +544,6 @@ pub(crate) struct AblateArgs {
     /// Print only the final result
     #[arg(long)]
     pub(crate) quiet: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CriticsKind {
-    /// Critics that judge better than the decision maker, so that there is an effect to find
-    Skilled,
-    /// Critics that judge as well as the decision maker, so that there is no effect to find
-    Equal,
-}
-
-impl From<CriticsKind> for Critics {
-    fn from(kind: CriticsKind) -> Self {
-        match kind {
-            CriticsKind::Skilled => Self::Skilled,
-            CriticsKind::Equal => Self::Equal,
-        }
-    }
 }
 
 impl AblateArgs {
@@ -669,7 +652,7 @@ fn isolation_level(text: &str) -> Result<Isolation, String> {
         "kernel" => Ok(Isolation::Kernel),
         "process" => Ok(Isolation::Process),
         "off" => Ok(Isolation::Off),
-        "required" => Err(format!("name the level that is required: {LEVELS}")),
+        "required" => Err(format!("name the required level: {LEVELS}")),
         "preferred" => Err(format!(
             "omit the option to use the strongest isolation available, or require a level: {LEVELS}"
         )),

@@ -37,8 +37,8 @@ pub(crate) async fn worker(args: &WorkerArgs) -> Result<ExitStatus, CliError> {
     Ok(ExitStatus::Success)
 }
 
-/// Returns the servers with these URLs. An empty URL is read from its environment variable, in which other users of the
-/// machine cannot see the password.
+/// Returns the servers with these URLs. If a URL is empty, reads it from its environment variable, because other users
+/// of the machine cannot see a password there.
 pub(crate) fn servers(database: &str, restate: Option<&str>) -> Result<ClusterServers, CliError> {
     let database = url(database, "cluster", "--cluster", CLUSTER_URL)?;
     let restate = restate.map(restate_server).transpose()?;

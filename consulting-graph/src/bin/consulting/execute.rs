@@ -225,7 +225,7 @@ async fn request_review(
     }
 }
 
-/// Returns the command that resumes the run, or shows it again if a cluster executes it.
+/// Returns the command that resumes the run or, if a cluster executes the run, shows it again.
 fn resume_command(run: &Run, cluster: &ClusterArgs) -> String {
     format!("consulting resume {}{}", run.dir().display(), cluster_options(cluster))
 }
@@ -240,8 +240,8 @@ fn report_interrupt(run: &Run, cluster: &ClusterArgs) -> ExitStatus {
     ExitStatus::Interrupted
 }
 
-/// Returns the exit status of a run. If the run is incomplete, prints how to try the failed parts again, which is not
-/// possible on a cluster.
+/// Returns the exit status of a run. If the run is incomplete, prints that it is and, unless it ran on a cluster, the
+/// command that retries the failed parts.
 fn exit_status(run: &Run, cluster: &ClusterArgs, report: &Report) -> ExitStatus {
     if !report.is_incomplete() {
         return ExitStatus::Success;

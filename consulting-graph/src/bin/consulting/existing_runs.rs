@@ -38,7 +38,7 @@ pub(crate) async fn resume(args: &ResumeArgs) -> Result<ExitStatus, CliError> {
     if !(limit.is_unlimited() || args.output.quiet) {
         eprintln!("Spending limit of the whole run: {limit}.");
     }
-    // A cluster refuses runs with a required isolation.
+    // A cluster rejects a run with an isolation requirement, so the requirement is not printed.
     let is_silent = args.output.quiet || execute::is_on_cluster(&args.cluster);
     if let (None, Some(isolation)) =
         (args.execution.sandboxes.isolation, run.manifest().required_isolation)
@@ -58,7 +58,7 @@ pub(crate) async fn rescore(args: &RescoreArgs) -> Result<ExitStatus, CliError> 
     let text = fs::read_to_string(run.dir().join("report.json")).unwrap_or_default();
     let is_unread = |it: &Failure| it.place.contains("scoring");
     match serde_json::from_str::<Report>(&text) {
-        // Without a report, the run failed because no move has a score.
+        // A run without a report is executed too: it failed because no move has a score.
         Ok(report) if !report.outcome.failures.iter().any(is_unread) => {
             Err(CliError::NothingToRescore)
         }

@@ -86,8 +86,8 @@ pub(crate) async fn serve(args: &ServeArgs) -> Result<ExitStatus, CliError> {
     }
 }
 
-/// Returns the number of runs that this machine can execute without slow responses: two per core, or fewer if the memory
-/// does not suffice.
+/// Returns the number of runs that this machine can execute without slow responses: two per core, or fewer if the
+/// memory does not suffice.
 fn default_max_runs() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let memory = std::fs::read_to_string("/proc/meminfo").ok();

@@ -7,8 +7,7 @@ pub(super) const TICKER_LIST_FILE: &str = "company_tickers.json";
 /// ending distinguishes them.
 pub(super) const SUBMISSIONS_ENDING: &str = "-submissions";
 
-/// Returns the name of the submissions file of the company whose companyfacts file has the name `facts` without its
-/// extension.
+/// Returns the name of a company's submissions file. `facts` is the name of its companyfacts file without extension.
 pub(super) fn submissions_file(facts: &str) -> String {
     format!("{facts}{SUBMISSIONS_ENDING}.json")
 }

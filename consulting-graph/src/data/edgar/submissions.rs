@@ -32,7 +32,7 @@ struct RecentFilings {
 }
 
 impl RecentFilings {
-    /// Fails if entries are missing, because the others could then belong to other filings.
+    /// Fails if the lists have different lengths, because their entries could then not be assigned to filings.
     fn check_lengths(&self) -> Result<(), serde_json::Error> {
         let n = self.form.len();
         let required = [self.accession_number.len(), self.filing_date.len()];
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn only_rows_of_reports_must_be_valid() {
+    fn rows_of_other_forms_may_be_invalid() {
         assert_eq!(read(&["1", "2"], &["2024-01-02", ""], &["8-K", "4"]), Ok(1));
         assert_eq!(read(&["", "2"], &["2024-01-02", "2024-01-03"], &["8-K", "8-K"]), Ok(1));
         let invalid = read(&["1"], &["soon"], &["8-K"]).unwrap_err();

@@ -82,7 +82,7 @@ pub(super) fn read(
                 content_error(
                     file,
                     &location,
-                    "this is not a statement line; add it to `metrics` as text",
+                    "this is not a line item of a statement; add it to `metrics` as text",
                 )
             })?;
             table

@@ -3,7 +3,7 @@
 use super::{
     super::{
         company::{Company, Note, Split, Subject},
-        item::{Item, Unit},
+        item::Item,
         number, ratio, ratio_table,
         statement::Statement,
     },
@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The sections of the financial document, in order.
-pub(crate) const SECTIONS: [&str; 11] = [
+const SECTIONS: [&str; 11] = [
     "Quarterly Revenue", "Revenue by Segment", "Revenue by Geography", "Income Statement",
     "Balance Sheet", "Cash Flow", "Stock Price", "Key Ratios", "Key Business Metrics",
     "Management Guidance", "Recent Corporate Events",
@@ -183,8 +183,7 @@ fn statements(
     let known = items.iter().filter(|item| statements.iter().any(|it| it.get(**item).is_some()));
     let mut lines: Vec<Vec<String>> = known
         .map(|&item| {
-            let cell =
-                |it: &Statement| it.get(item).map_or_else(dash, |value| format_value(item, value));
+            let cell = |it: &Statement| it.get(item).map_or_else(dash, |value| item.format(value));
             [item.label().to_owned()].into_iter().chain(statements.iter().map(cell)).collect()
         })
         .collect();
@@ -194,13 +193,6 @@ fn statements(
         lines.push([name.to_owned()].into_iter().chain(cells).collect());
     }
     table(&header, &lines)
-}
-
-fn format_value(item: Item, value: i64) -> String {
-    match item.unit() {
-        Unit::AverageShares => number::shares(value),
-        Unit::DollarsInPeriod | Unit::DollarsAtEnd => number::dollars(value),
-    }
 }
 
 fn prices(company: &Company) -> String {

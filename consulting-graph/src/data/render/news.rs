@@ -3,7 +3,7 @@
 use super::{
     super::{
         company::{Company, Subject},
-        news::{ForumThread, News, NewsItem, PredictionMarket, Rating, Sentiment},
+        news::{ForumThread, News, NewsItem, PredictionMarket, Rating},
         number,
     },
     layout::{documents, header, push_section},
@@ -11,7 +11,7 @@ use super::{
 };
 
 /// The sections of the news document, in order.
-pub(crate) const SECTIONS: [&str; 5] = [
+const SECTIONS: [&str; 5] = [
     "Recent News Coverage", "Social Sentiment", "Prediction Market Signals", "Competitor Activity",
     "Analyst Ratings",
 ];
@@ -37,18 +37,13 @@ pub(crate) fn news(company: &Company) -> String {
 }
 
 fn coverage(news: &News) -> String {
-    let sounds = |it| match it {
-        Sentiment::Positive => "positive",
-        Sentiment::Negative => "negative",
-        Sentiment::Mixed => "mixed",
-    };
     let line = |it: &NewsItem| {
         format!(
             "- **{}** ({}, {}, {}): {}\n",
             it.headline,
             it.publisher,
             it.date,
-            sounds(it.sentiment),
+            it.sentiment.name(),
             it.text
         )
     };

@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The sections of the document on trends and filings, in order.
-pub(crate) const SECTIONS: [&str; 4] =
+const SECTIONS: [&str; 4] =
     ["Quarterly Trends", "Annual Trends", "Direction of the Figures", "Filing Events"];
 
 /// Renders the document on trends and filings as Markdown.

@@ -14,28 +14,6 @@ use super::{
 
 pub(super) const MILLION: i64 = 1_000_000;
 
-/// The accounts of one quarter; amounts are in millions.
-#[derive(Debug, Clone)]
-pub(super) struct Quarter {
-    pub(super) period: Period,
-    end: NaiveDate,
-    pub(super) revenue: i64,
-    cost: i64,
-    research: i64,
-    selling: i64,
-    other: i64,
-    tax: i64,
-    depreciation: i64,
-    share_pay: i64,
-    operating_cash: i64,
-    investment: i64,
-    buybacks: i64,
-    dividends: i64,
-    debt_raised: i64,
-    shares: i64,
-    balance: Balance,
-}
-
 /// Balance sheet in millions. Totals are computed from these line items.
 #[derive(Debug, Clone)]
 struct Balance {
@@ -51,12 +29,12 @@ struct Balance {
     equity: i64,
 }
 
-/// Generates the accounts for all periods.
+/// Generates the statements for all periods.
 pub(super) fn generate(
     profile: &Profile,
     periods: &[(Period, NaiveDate)],
     rng: &mut SeededRng,
-) -> Vec<Quarter> {
+) -> Vec<Statement> {
     let mut balance = opening_balance(profile);
     let mut revenue = profile.revenue;
     let mut shares = profile.shares;
@@ -67,16 +45,16 @@ pub(super) fn generate(
         let season = if last_of_year { 1060 } else { 1000 };
         let quarter = next_quarter(
             profile,
-            &balance,
+            &mut balance,
             age,
             revenue * season / 1000,
             shares,
             (*period, *end),
             rng,
         );
-        balance = quarter.balance.clone();
         // Repurchases retire two of every thousand shares per quarter.
-        shares = if quarter.buybacks > 0 { shares - shares / 500 } else { shares };
+        let has_buybacks = quarter.get(Item::Buybacks).is_some_and(|it| it > 0);
+        shares = if has_buybacks { shares - shares / 500 } else { shares };
         quarters.push(quarter);
     }
     quarters
@@ -101,21 +79,25 @@ fn opening_balance(profile: &Profile) -> Balance {
     balance
 }
 
+/// Generates the statement of the next quarter and updates the balance sheet. Amounts are computed in millions.
 fn next_quarter(
     profile: &Profile,
-    before: &Balance,
+    balance: &mut Balance,
     age: i64,
     revenue: i64,
     shares: i64,
     (period, end): (Period, NaiveDate),
     rng: &mut SeededRng,
-) -> Quarter {
+) -> Statement {
+    let before = balance.clone();
     let of_revenue = |rate: i64| revenue * rate.max(0) / 1000;
     let cost = of_revenue((profile.cost + profile.cost_drift * age).clamp(150, 850));
     let research = of_revenue(profile.research + rng.between(-4, 4));
     let selling = of_revenue(profile.selling + rng.between(-5, 5));
     let other = before.cash * 8 / 1000 - before.debt * 11 / 1000;
-    let pretax = revenue - cost - research - selling + other;
+    let gross = revenue - cost;
+    let operating = gross - research - selling;
+    let pretax = operating + other;
     let tax = (pretax * profile.tax / 1000).max(0);
     let net = pretax - tax;
 
@@ -135,34 +117,52 @@ fn next_quarter(
     let unfinanced = before.cash + free - dividends - buybacks;
     let debt_raised = debt_needed(unfinanced, of_revenue(150));
 
-    Quarter {
-        period,
-        end,
-        revenue,
-        cost,
-        research,
-        selling,
-        other,
-        tax,
-        depreciation,
-        share_pay,
-        operating_cash,
-        investment,
-        buybacks,
-        dividends,
-        debt_raised,
-        shares,
-        balance: Balance {
-            cash: unfinanced + debt_raised,
-            receivables,
-            inventory,
-            fixed: before.fixed + investment - depreciation,
-            payables,
-            debt: before.debt + debt_raised,
-            equity: before.equity + net + share_pay - buybacks - dividends,
-            ..before.clone()
-        },
-    }
+    *balance = Balance {
+        cash: unfinanced + debt_raised,
+        receivables,
+        inventory,
+        fixed: before.fixed + investment - depreciation,
+        payables,
+        debt: before.debt + debt_raised,
+        equity: before.equity + net + share_pay - buybacks - dividends,
+        ..before
+    };
+    let lines = [
+        (Item::Revenue, revenue),
+        (Item::CostOfRevenue, cost),
+        (Item::GrossProfit, gross),
+        (Item::ResearchAndDevelopment, research),
+        (Item::SellingAndAdministration, selling),
+        (Item::OperatingIncome, operating),
+        (Item::OtherIncome, other),
+        (Item::PretaxIncome, pretax),
+        (Item::IncomeTax, tax),
+        (Item::NetIncome, net),
+        (Item::DilutedShares, shares),
+        (Item::Depreciation, depreciation),
+        (Item::ShareBasedCompensation, share_pay),
+        (Item::OperatingCashFlow, operating_cash),
+        (Item::CapitalExpenditure, investment),
+        (Item::Buybacks, buybacks),
+        (Item::Dividends, dividends),
+        (Item::DebtRaised, debt_raised),
+        (Item::ChangeInCash, free - buybacks - dividends + debt_raised),
+        (Item::Cash, balance.cash),
+        (Item::MarketableSecurities, balance.securities),
+        (Item::Receivables, balance.receivables),
+        (Item::Inventory, balance.inventory),
+        (Item::CurrentAssets, balance.current_assets()),
+        (Item::FixedAssets, balance.fixed),
+        (Item::Goodwill, balance.goodwill),
+        (Item::Assets, balance.assets()),
+        (Item::Payables, balance.payables),
+        (Item::CurrentLiabilities, balance.current_liabilities()),
+        (Item::Debt, balance.debt),
+        (Item::Liabilities, balance.liabilities()),
+        (Item::Equity, balance.equity),
+    ];
+    let facts = lines.into_iter().map(|(item, millions)| (item, fact(millions))).collect();
+    Statement { period, end: Some(end), facts }
 }
 
 /// Returns the amount of debt to raise so that cash does not fall below `floor`, rounded up to a multiple of 50
@@ -189,64 +189,16 @@ impl Balance {
     }
 }
 
-impl Quarter {
-    pub(super) fn statement(&self) -> Statement {
-        let gross = self.revenue - self.cost;
-        let operating = gross - self.research - self.selling;
-        let pretax = operating + self.other;
-        let balance = &self.balance;
-        let change = self.operating_cash - self.investment - self.buybacks - self.dividends
-            + self.debt_raised;
-        let lines = [
-            (Item::Revenue, self.revenue),
-            (Item::CostOfRevenue, self.cost),
-            (Item::GrossProfit, gross),
-            (Item::ResearchAndDevelopment, self.research),
-            (Item::SellingAndAdministration, self.selling),
-            (Item::OperatingIncome, operating),
-            (Item::OtherIncome, self.other),
-            (Item::PretaxIncome, pretax),
-            (Item::IncomeTax, self.tax),
-            (Item::NetIncome, pretax - self.tax),
-            (Item::DilutedShares, self.shares),
-            (Item::Depreciation, self.depreciation),
-            (Item::ShareBasedCompensation, self.share_pay),
-            (Item::OperatingCashFlow, self.operating_cash),
-            (Item::CapitalExpenditure, self.investment),
-            (Item::Buybacks, self.buybacks),
-            (Item::Dividends, self.dividends),
-            (Item::DebtRaised, self.debt_raised),
-            (Item::ChangeInCash, change),
-            (Item::Cash, balance.cash),
-            (Item::MarketableSecurities, balance.securities),
-            (Item::Receivables, balance.receivables),
-            (Item::Inventory, balance.inventory),
-            (Item::CurrentAssets, balance.current_assets()),
-            (Item::FixedAssets, balance.fixed),
-            (Item::Goodwill, balance.goodwill),
-            (Item::Assets, balance.assets()),
-            (Item::Payables, balance.payables),
-            (Item::CurrentLiabilities, balance.current_liabilities()),
-            (Item::Debt, balance.debt),
-            (Item::Liabilities, balance.liabilities()),
-            (Item::Equity, balance.equity),
-        ];
-        let facts = lines.into_iter().map(|(item, millions)| (item, fact(millions))).collect();
-        Statement { period: self.period, end: Some(self.end), facts }
-    }
-}
-
 /// Builds the statement for a full year: sums the flows, takes the balances from the last quarter, and averages the
 /// numbers of shares.
-pub(super) fn annual(quarters: &[Quarter]) -> Option<Statement> {
-    let statements: Vec<Statement> = quarters.iter().map(Quarter::statement).collect();
-    let last = statements.last()?;
+pub(super) fn annual(quarters: &[Statement]) -> Option<Statement> {
+    let last = quarters.last()?;
     let value = |item: Item| {
-        let all = statements.iter().filter_map(|it| it.get(item));
+        let all = quarters.iter().filter_map(|it| it.get(item));
         match item.unit() {
             Unit::DollarsInPeriod => Some(all.sum()),
             Unit::DollarsAtEnd => last.get(item),
-            Unit::AverageShares => Some(all.sum::<i64>() / statements.len() as i64),
+            Unit::AverageShares => Some(all.sum::<i64>() / quarters.len() as i64),
         }
     };
     let facts = last

@@ -17,7 +17,8 @@ fn lines(case: &Case) -> Vec<&str> {
     case.brief.document.lines().skip(1).collect()
 }
 
-/// Returns the statements of a move, such as `Revenue in FY2026 was $215,938m`, with the finding that each cites.
+/// Returns the statements of a move, such as `Revenue in FY2026 was $215,938m`, each with the id of the finding that it
+/// cites.
 fn statements(case: &Case) -> Vec<(&str, &str)> {
     let cited = case.brief.document.lines().filter(|it| it.contains(" was "));
     cited

@@ -78,7 +78,7 @@ fn p_values_equal_those_of_an_enumeration_of_all_signs() {
         assert!((p - expected).abs() < 1e-12, "{differences:?}: {p} {expected}");
     }
     assert!((sign_flip_p_value(&[0, 0, 0]) - 1.0).abs() < 1e-12);
-    // If many differences are equal, only the two extreme sums are as far from zero as the observed one.
+    // The differences are equal, so only the two extreme sums are as far from zero as the observed one.
     assert!((sign_flip_p_value(&[2; 40]) / 2_f64.powi(-39) - 1.0).abs() < 1e-9);
 }
 
@@ -95,7 +95,7 @@ fn decisions_follow_the_p_value_and_the_sign() {
 }
 
 #[test]
-fn arms_of_equal_skill_have_any_effect_in_at_most_one_of_twenty_ablations() {
+fn at_most_one_of_twenty_ablations_finds_an_effect_between_equal_arms() {
     let (mut with_effect, mut effects, ablations) = (0, 0, 2000);
     for (seed, is_correct) in [(1_u64, 0.5), (2, 0.8)] {
         let mut numbers = Numbers(seed);

@@ -22,8 +22,18 @@ use crate::{
 /// Time limit of calls in cases with a provider that hangs.
 const SHORT: Duration = Duration::from_millis(400);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+macro_rules! faults {
+    ($($(#[$doc:meta])* $name:ident,)+) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(super) enum Fault {
+            $($(#[$doc])* $name,)+
+        }
+
+        pub(super) const FAULTS: &[Fault] = &[$(Fault::$name),+];
+    };
+}
+
+faults! {
     /// Status 429 with a wait of a few milliseconds.
     ShortWait,
     /// Status 429 with a wait that is longer than the run allows.
@@ -36,7 +46,7 @@ pub(super) enum Fault {
     HangAfterFirstByte,
     TruncatedStream,
     Html,
-    /// An answer that is not what the schema of the request demands. Calls without a schema are answered.
+    /// An answer that does not match the schema of the request. Calls without a schema get the correct answer.
     WrongSchema,
     Refusal,
     Empty,
@@ -70,67 +80,26 @@ pub(super) enum Fault {
     TooEarly,
     /// An error in the middle of a stream.
     ErrorInStream,
-    /// The right answer, without token counts.
+    /// The correct answer, without token counts.
     Uncounted,
-    /// The right answer, without an end marker after the finish reason and the token counts.
+    /// The correct answer, without an end marker after the finish reason and the token counts.
     NoEndMarker,
-    /// The right answer, without an end marker and token counts after the finish reason.
+    /// The correct answer, without an end marker and token counts after the finish reason.
     NoEndMarkerUncounted,
     /// The start of an answer with token counts, without a finish reason.
     CutAfterUsage,
-    /// The start of the right answer, which ends at the token limit. Calls without a schema are answered.
+    /// The start of the correct answer, which ends at the token limit. Calls without a schema get the whole answer.
     AtTokenLimit,
     /// A response without a body.
     NoBody,
 }
 
 impl Fault {
-    /// Returns whether the provider stops sending.
+    /// Returns whether the fault makes a call hang.
     pub(super) fn hangs(self) -> bool {
         matches!(self, Self::HangBeforeFirstByte | Self::HangAfterFirstByte | Self::KeepAlive)
     }
 }
-
-pub(super) const FAULTS: [Fault; 13] = [
-    Fault::ShortWait,
-    Fault::LongWait,
-    Fault::RateLimited,
-    Fault::ServerError,
-    Fault::Unauthorized,
-    Fault::HangBeforeFirstByte,
-    Fault::HangAfterFirstByte,
-    Fault::TruncatedStream,
-    Fault::Html,
-    Fault::WrongSchema,
-    Fault::Refusal,
-    Fault::Empty,
-    Fault::Huge,
-];
-
-/// Rarer forms of the [`FAULTS`].
-pub(super) const VARIANTS: [Fault; 21] = [
-    Fault::WaitUntilDate,
-    Fault::ErrorBody,
-    Fault::Redirect,
-    Fault::KeepAlive,
-    Fault::WrongLength,
-    Fault::Binary,
-    Fault::ContentFilter,
-    Fault::ToolCall,
-    Fault::Invisible,
-    Fault::ForeignRefusal,
-    Fault::RefusalInFields,
-    Fault::Echo,
-    Fault::PastWait,
-    Fault::TooEarly,
-    Fault::ErrorInStream,
-    Fault::Uncounted,
-    Fault::NoEndMarker,
-    Fault::NoEndMarkerUncounted,
-    Fault::CutAfterUsage,
-    Fault::AtTokenLimit,
-    Fault::NoBody,
-];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {

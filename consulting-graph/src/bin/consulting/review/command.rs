@@ -30,7 +30,7 @@ impl Command {
         let rest = rest.trim();
         let parse_id = |word: &str| {
             MoveId::parse(word)
-                .map_err(|_| format!("missing or invalid move; type for example `{verb} m3`"))
+                .map_err(|_| format!("missing or invalid move id; type, for example, `{verb} m3`"))
         };
         let id = || parse_id(rest);
         match (verb, rest) {
@@ -40,7 +40,7 @@ impl Command {
                 ids.split_whitespace().map(parse_id).collect::<Result<_, _>>().map(Self::Drop)
             }
             ("edit", _) => id().map(Self::Edit),
-            ("add", "") => Err("missing file; type for example `add moves.md`".to_owned()),
+            ("add", "") => Err("missing file name; type, for example, `add moves.md`".to_owned()),
             ("add", file) => Ok(Self::Add(PathBuf::from(file))),
             ("list", "") => Ok(Self::List),
             ("go", "") => Ok(Self::Go),

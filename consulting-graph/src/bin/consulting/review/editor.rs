@@ -3,7 +3,7 @@
 use app_support::terminal::strip_invisible;
 use consulting_graph::{
     data::Ticker,
-    moves::{self, Move, MoveDraft, MoveId, Risk},
+    moves::{self, Move, MoveDraft, MoveId},
 };
 
 use crate::view::text::{first_line, truncate};
@@ -81,11 +81,7 @@ impl MoveEditor {
     /// Lists the moves, two lines each.
     pub(super) fn list(&self, columns: usize) -> String {
         let entry = |it: &Move| {
-            let risk = match it.draft.risk_level {
-                Risk::Low => "low",
-                Risk::Medium => "medium",
-                Risk::High => "high",
-            };
+            let risk = it.draft.risk_level.name();
             let head = format!(
                 "{:>4}  {risk:<6}  {}",
                 it.move_id.to_string(),
@@ -116,9 +112,9 @@ fn unknown_move(id: MoveId) -> String {
 
 #[cfg(test)]
 mod tests {
-    use consulting_graph::{moves::Step, pipeline::ReviewDecision};
+    use consulting_graph::moves::{Risk, Step};
 
-    use super::{Move, MoveDraft, MoveEditor, MoveId, Risk, Ticker};
+    use super::{Move, MoveDraft, MoveEditor, MoveId, Ticker};
 
     fn editor() -> MoveEditor {
         let ticker = Ticker::parse("NVDA").unwrap();
@@ -191,15 +187,6 @@ mod tests {
         assert!(editor.edit(MoveId(9), &self::editor().markdown(MoveId(1)).unwrap()).is_err());
         assert!(editor.add("").is_err());
         assert_eq!(editor, self::editor());
-    }
-
-    #[test]
-    fn decisions_without_moves_or_with_duplicate_numbers_are_rejected() {
-        let moves = editor().into_moves();
-        let check = |moves: &[Move]| ReviewDecision { moves: moves.to_vec() }.check();
-        assert_eq!(check(&moves), Ok(()));
-        assert!(check(&[moves[0].clone(), moves[0].clone()]).unwrap_err().contains("m1"));
-        assert!(check(&[]).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{
     env, fs,
-    io::{self, Write, stderr, stdin},
+    io::{self, stdin},
     path::Path,
     process,
 };
@@ -17,6 +17,7 @@ use super::{
     command::{Command, HELP},
     editor::MoveEditor,
 };
+use crate::output::write_stderr;
 
 /// Outcome of the interactive review.
 pub(crate) enum PromptOutcome {
@@ -32,12 +33,12 @@ pub(crate) fn run_prompt(
     columns: usize,
 ) -> io::Result<PromptOutcome> {
     let mut editor = MoveEditor::new(ticker, review.moves);
-    print(&format!("\n{}\n{HELP}\n", editor.list(columns)))?;
+    write_stderr(&format!("\n{}\n{HELP}\n", editor.list(columns)))?;
     loop {
-        print("review> ")?;
+        write_stderr("review> ")?;
         let mut line = String::new();
         if stdin().read_line(&mut line)? == 0 {
-            print("\n")?;
+            write_stderr("\n")?;
             return Ok(PromptOutcome::Later);
         }
         let result = match Command::parse(&line) {
@@ -64,8 +65,8 @@ pub(crate) fn run_prompt(
             Ok(Command::Quit) => return Ok(PromptOutcome::Later),
         };
         match result {
-            Ok(text) => print(&format!("{}\n", text.trim_end()))?,
-            Err(problem) => print(&format!("! {problem}\n"))?,
+            Ok(text) => write_stderr(&format!("{}\n", text.trim_end()))?,
+            Err(problem) => write_stderr(&format!("! {problem}\n"))?,
         }
     }
 }
@@ -91,10 +92,4 @@ fn edit(moves: &mut MoveEditor, id: MoveId, dir: &Path) -> Result<String, String
         moves.edit(id, &text).map_err(|it| format!("{it}; your text is in {}", path.display()))?;
     fs::remove_file(&path).map_err(io_error)?;
     Ok(edited)
-}
-
-fn print(text: &str) -> io::Result<()> {
-    let mut stderr = stderr().lock();
-    stderr.write_all(text.as_bytes())?;
-    stderr.flush()
 }

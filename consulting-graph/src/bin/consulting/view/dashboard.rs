@@ -79,7 +79,7 @@ pub(crate) struct Dashboard {
     pub(super) spending: Spending,
     /// Time at which the debates started, and their progress at that time.
     debates_started: Option<(Duration, f64)>,
-    /// Time since the last event, if it is long.
+    /// Time since the last event. `None` if it is too short to be shown.
     pub(super) wait: Option<Duration>,
 }
 
@@ -213,7 +213,7 @@ impl Dashboard {
                 if id.is_none() {
                     self.sandbox = Some((backend.clone(), *isolation));
                 }
-                // The view shows separately that no debate is isolated.
+                // If no debate is isolated, the view shows a separate notice instead.
                 if id.is_some() || *isolation > IsolationLevel::Off {
                     self.warnings.push(degraded_text(id.as_deref(), backend, *isolation, reason));
                 }

@@ -27,7 +27,7 @@ const NOT_ISOLATED: &str = "NOT ISOLATED: debates have all permissions of this p
 const TEXT_COLUMN: usize = 4;
 const NAME_WIDTH: usize = 14;
 
-/// Number of full lines after which a warning is cut.
+/// Maximum length of a warning, in full lines. Longer warnings are truncated.
 const WARNING_LINES: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

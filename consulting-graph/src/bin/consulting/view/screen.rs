@@ -1,8 +1,9 @@
 //! An area of the terminal that is redrawn in place.
 
-use std::io::{self, IsTerminal, Write, stderr};
+use std::io::{IsTerminal, stderr};
 
 use super::{render::Size, text::Line};
+use crate::output::write_stderr;
 
 const HIDE_CURSOR: &str = "\x1b[?25l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
@@ -44,14 +45,14 @@ impl Screen {
         out += END;
         self.drawn = lines.len();
         // A closed terminal must not stop the run.
-        let _ = write(&out);
+        let _ = write_stderr(&out);
     }
 
     /// Leaves the drawn lines on the terminal. Later output follows below them.
     pub(super) fn finish(&mut self) {
         if self.drawn > 0 {
             self.drawn = 0;
-            let _ = write(&format!("{SHOW_CURSOR}\n"));
+            let _ = write_stderr(&format!("{SHOW_CURSOR}\n"));
         }
     }
 }
@@ -70,10 +71,4 @@ impl Drop for Screen {
     fn drop(&mut self) {
         self.finish();
     }
-}
-
-fn write(text: &str) -> io::Result<()> {
-    let mut stderr = stderr().lock();
-    stderr.write_all(text.as_bytes())?;
-    stderr.flush()
 }

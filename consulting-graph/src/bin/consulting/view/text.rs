@@ -110,7 +110,7 @@ pub(crate) fn truncate(text: &str, columns: usize) -> String {
     result
 }
 
-/// Splits text at spaces into lines of at most this many columns. A longer word has a line of its own.
+/// Splits text at spaces into lines of at most this many columns. A longer word gets a separate line.
 pub(super) fn wrap(text: &str, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
