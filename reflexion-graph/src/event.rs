@@ -14,8 +14,8 @@ use crate::{
 /// An event with its sequence number.
 pub type NumberedEvent = event_log::NumberedEvent<Progress>;
 
-/// A progress event of a session. Except for `Error`, no event occurs twice in a session. An event that is equal to an
-/// earlier one is therefore a duplicate, which is sent if a step runs again after a restart.
+/// A progress event of a session. Except for `Error`, no event occurs twice in a session, so an event that is equal to
+/// an earlier one is a duplicate. Duplicates are sent if a step runs again after a restart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -54,8 +54,8 @@ pub enum Progress {
         stdout: String,
         stderr: String,
         duration_ms: u64,
-        /// How strongly the program was isolated from the host: `vm`, `kernel`, `process` or `off`; `None` if it did not
-        /// run.
+        /// How strongly the program was isolated from the host: `vm`, `kernel`, `process` or `off`; `None` if it did
+        /// not run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         isolation: Option<IsolationLevel>,
         /// Whether a kernel limited the memory of the sandbox; `None` if the program did not run.

@@ -207,8 +207,8 @@ pub(crate) fn is_stuck(attempts: &[Attempt]) -> bool {
 /// Returns the line that names the last exception, or the last line if there is no exception.
 ///
 /// That line is the first unindented line after the stack frames. It is not necessarily the last line of the text,
-/// because a message can have several lines and test frameworks print a summary. For an assertion without a message, the
-/// source line of the assertion is appended.
+/// because a message can have several lines and test frameworks print a summary. For an assertion without a message,
+/// the source line of the assertion is appended.
 fn exception(text: &str) -> Cow<'_, str> {
     let lines: Vec<&str> = text.lines().filter(|it| !it.trim().is_empty()).collect();
     let frame = lines.iter().rposition(|it| it.trim_start().starts_with("File \""));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum length of a task in characters.
 pub(crate) const MAX_TASK: usize = 10_000;
 
-/// Maximum length of a program in characters.
+/// Maximum length of a program in characters, and of the tests and the expected output in bytes.
 pub(crate) const MAX_CODE: usize = 100_000;
 
 /// A task, the checks for its program, and resource limits.
@@ -30,13 +30,13 @@ pub struct Job {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expect: Option<String>,
     pub max_attempts: u32,
-    /// What to do after a failed attempt.
+    /// Action to take after a failed attempt.
     pub strategy: Strategy,
     /// Resource limits for each execution.
     pub limits: Limits,
 }
 
-/// What to do after a failed attempt.
+/// Action to take after a failed attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {

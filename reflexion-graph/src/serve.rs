@@ -72,7 +72,7 @@ pub enum ServeError {
     #[error("another server is using {}; stop it, or choose another directory with --runs", .0.display())]
     DirLocked(PathBuf),
     #[error(
-        "cannot open LangGraph's API: {0}; move the files `langgraph.db` and `threads.db` out of the directory of all jobs"
+        "cannot open LangGraph's API: {0}; move the files `langgraph.db` and `threads.db` out of the jobs directory"
     )]
     LangGraph(Box<dyn Error + Send + Sync>),
 }

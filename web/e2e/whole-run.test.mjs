@@ -181,7 +181,7 @@ test("zoom from layers to agents, a debate and its citations", { timeout: 1_800_
   await shoot(page, "pipeline-1024");
   await page.setViewportSize({ width: 1280, height: 800 });
 
-  // A link to a layer shows it larger than the overview does.
+  // A link to a layer zooms in on the layer.
   const findings = page.locator('.react-flow__node[data-id="1"]');
   const { width: overview } = await findings.boundingBox();
   await page.goto(`${server.url}/runs/${done.id}?view=pipeline&at=1`);

@@ -61,7 +61,7 @@ export function JobForm(): ReactElement {
         <div className="mt-3 space-y-3">
           <Area
             label="Tests"
-            hint="Assertions that run after the program, in the same namespace."
+            hint="Assertions that run after the program and can use its names."
             rows={2}
             spellCheck={false}
             value={tests}

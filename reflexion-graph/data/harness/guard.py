@@ -17,7 +17,7 @@ LOADABLE["builtins"].update(it for it, kind in vars(builtins).items() if isinsta
 
 
 def guard(tests, program):
-    """Refuses to load code of the program from now on. Both arguments are code."""
+    """Refuses to load code of the program from now on. Both arguments are code objects."""
     system = [os.path.realpath(it) + os.sep for it in [*sys.path, sysconfig.get_path("stdlib")]]
 
     def is_foreign(path):

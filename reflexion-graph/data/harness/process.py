@@ -1,4 +1,4 @@
-"""Code that both programs that run tests share. It precedes their own code."""
+"""Code that the programs that run Python tests and shell tests share. It is prepended to their own code."""
 # The exit code for a program that ended before its tests.
 CUT_SHORT = 125
 

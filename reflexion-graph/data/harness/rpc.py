@@ -10,7 +10,7 @@ OPERATORS = """lt le gt ge ne add sub mul matmul truediv floordiv mod pow lshift
                index getitem setitem delitem contains""".split()
 ARITHMETIC = "add sub mul matmul truediv floordiv mod pow lshift rshift and_ or_ xor".split()
 NUMBERS = (bool, int, float, complex)
-# Modules that an interpreter imports at the request of the other one: importing them has no side effects.
+# Modules that an interpreter imports at the request of the other interpreter. Importing them has no side effects.
 MODULES = set("""abc argparse array ast asyncio base64 binascii bisect calendar cmath collections collections.abc colorsys
                  concurrent.futures contextlib contextvars copy csv dataclasses datetime decimal difflib enum errno fractions
                  functools glob graphlib hashlib heapq hmac html io inspect ipaddress itertools json keyword locale logging
@@ -23,7 +23,7 @@ EXCEPTION_PACKAGES = set("""argparse asyncio binascii calendar concurrent config
                             socket sqlite3 ssl statistics struct subprocess tarfile threading tomllib urllib uuid xml
                             zipfile zlib zoneinfo""".split())
 STANDARD_MODULES = {*getattr(sys, "stdlib_module_names", ()), *sys.builtin_module_names}
-# Test frameworks obey their own exceptions, such as the one that skips a test.
+# Test frameworks whose exceptions the program must not raise in the tests, because one of them could skip a test.
 TEST_FRAMEWORKS = set("unittest doctest bdb pdb pytest _pytest hypothesis nose twisted testtools".split())
 
 
@@ -191,7 +191,7 @@ class Peer:
         """Waits until the other interpreter has sent something."""
 
     def apply(self, function, *args, **kwargs):
-        """Calls a function in the other interpreter, and serves its calls until it returns."""
+        """Calls a function in the other interpreter. Serves calls from that interpreter until the function returns."""
         with self.turn:
             self.before_call()
             names = {name: self.encode(value) for name, value in kwargs.items()}
@@ -207,7 +207,7 @@ class Peer:
                 if message[0] == "raise":
                     error = self.decode_error(message[1])
                     if isinstance(error, StopIteration) and not may_stop:
-                        # It would silently end a loop of the caller, such as one over `map`.
+                        # A `StopIteration` would silently end a loop of the caller, such as a loop over `map`.
                         raise RuntimeError("the called function raised StopIteration")
                     raise error
                 self.handle(message)
@@ -521,9 +521,9 @@ def is_container(value):
 
 
 def restore(target, value):
-    """Gives a container the content that the other interpreter has changed it to."""
+    """Replaces the content of a container with the content that the other interpreter sent."""
     if type(target) is not type(value) or not is_container(target):
-        raise ValueError("the program changed an argument that it cannot change")
+        raise ValueError("the program changed an argument that cannot be updated")
     target.clear()
     target.extend(value) if hasattr(target, "extend") else target.update(value)
 

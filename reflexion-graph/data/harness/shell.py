@@ -12,7 +12,7 @@ BUILTINS = """. : [ alias bg break cd command continue echo eval exec exit expor
 OWN_VARIABLES = """IFS PATH HOME PWD OLDPWD PPID OPTIND OPTARG LINENO ENV PS1 PS2 PS4 _ __line
                    CDPATH EUID GLOBIGNORE GROUPS LANG LANGUAGE SHELLOPTS UID""".split()
 OWN_PREFIXES = ("BASH", "LC_", "LD_", "PYTHON")
-# A command that reads the program. The tests need none, because they already have its functions and variables.
+# A command that reads the program. It is removed from the tests, which already have the functions and variables.
 READS_PROGRAM = re.compile(r"""(^|[;&|({\s])(?:\.|source)\s+["']?(?:[^\s;&|"']*/)?main\.sh["']?(?=$|[\s;&|)}])""", re.MULTILINE)
 
 
@@ -47,7 +47,7 @@ def run_program():
 
 def kill_children():
     """Kills all child processes. Processes whose parents have ended are children too, see `adopt_orphans`."""
-    # Bounded, because processes cannot be found where `/proc` is missing.
+    # The number of attempts is limited, because child processes cannot be found if `/proc` is not mounted.
     for _ in range(1000):
         try:
             if os.waitpid(-1, os.WNOHANG)[0]:
@@ -82,13 +82,13 @@ def is_valid(text):
 
 
 def commands(tests):
-    """Splits the tests into complete commands, which may have several lines. Yields the number of the last line too."""
+    """Splits the tests into complete commands of one or more lines. Yields each with the number of its last line."""
     piece = []
     for number, line in enumerate(tests.split("\n"), 1):
         piece.append(line)
         text = "\n".join(piece)
         backslashes = len(line) - len(line.rstrip("\\"))
-        # A shell accepts a here-document that has no end. Only there is a parenthesis on the next line not an error.
+        # A shell also accepts a here-document without an end. Only then does it accept a parenthesis on the next line.
         if backslashes % 2 == 0 and is_valid(text) and not is_valid(f"{text}\n)\n"):
             yield number, text
             piece = []
@@ -107,9 +107,9 @@ def main():
     call = "/bin/sh -eu -c '. ./main.sh >/dev/null 2>&1 </dev/null\n\"$@\"' main.sh"
     script += [f'{name}() {{ {call} {name} "$@"; }}' for name in names]
     for number, command in pieces:
-        # The shell ignores some failures, for example of the first part of `a && b`.
+        # The shell ignores some failures, for example a failure of `a` in `a && b`.
         script += [f"__line={number}", command, "case $? in 0) ;; *) exit 1 ;; esac"]
-    # The script can be too long for an argument. It is read at once, so the program cannot change it.
+    # The script can be too long for an argument. The shell reads all of it first, so the program cannot change it.
     with tempfile.TemporaryFile() as file:
         file.write(os.fsencode("\n".join(script)))
         file.seek(0)

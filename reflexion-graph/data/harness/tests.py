@@ -10,7 +10,7 @@ FRAMES = (types.FrameType, types.CodeType, types.TracebackType)
 GENERATORS = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 GENERATOR_METHODS = ("send", "throw", "close", "asend", "athrow", "aclose")
 BASE_TYPES = (*NUMBERS, str, bytes, list, tuple, dict, set, frozenset)
-# Differences between these values show whether they are equal, so the program must not compute them.
+# The difference between two of these values shows whether they are equal, so the program must not compute it.
 MEASURES = (*NUMBERS, decimal.Decimal, fractions.Fraction, set, frozenset, datetime.date, datetime.timedelta)
 # Operators that turn an object into a plain number.
 MEASURING = ("abs", "neg", "pos", "invert", "int", "float", "index", "bool", "len")
@@ -37,7 +37,7 @@ class Tests(Peer):
             pass  # The end of the program is then noticed only if none of its children has the pipe open.
         self.functions["input"] = lambda prompt: input(prompt)
         self.swallowed = None
-        # The values of objects of the program that stand for numbers, by reference, or None for other objects.
+        # Values of the program's objects whose class extends a number type, by reference. None for all other objects.
         self.number_values = {}
         # References to results of arithmetic between an object of the program and a plain value.
         self.computed = set()
@@ -59,7 +59,7 @@ class Tests(Peer):
             self.end_like_program()
 
     def end_like_program(self):
-        """Ends this process as the program has ended. Raising an error instead would let the tests ignore it."""
+        """Ends this process in the way the program has ended. The tests could ignore an error that is raised instead."""
         sys.stdout.flush()
         os.close(self.writer)
         status = os.waitpid(self.process, 0)[1]
@@ -110,7 +110,7 @@ class Tests(Peer):
         return super().encode(value)
 
     def encode_error(self, error):
-        # A program cannot hide that a function of the tests, which it was given, has failed.
+        # If an assertion fails in a function that the tests passed to the program, the program cannot hide the failure.
         if isinstance(error, AssertionError) and self.swallowed is None and "_trace" not in error.__dict__:
             self.swallowed = error
         return super().encode_error(error)
@@ -150,13 +150,13 @@ class Tests(Peer):
             if all(isinstance(it, MEASURES) for it in values):
                 return self.functions[function](*values)
         if any(isinstance(it, (set, frozenset)) for it in plain):
-            raise TypeError(f"`{function}` of a set and an object of the program that is not a set")
+            raise TypeError(f"`{function}` cannot combine a set with an object of the program that is not a set")
         is_computed = any(isinstance(it, Remote) and it._ref in self.computed for it in args)
         result = self.apply(function, *args)
         if isinstance(result, Remote):
             if plain or is_computed:
                 self.number_values[result._ref] = None
-            # Scaling by a number does not compare with it, and `sum` adds the first object to zero.
+            # Scaling by a number reveals no difference from it, and neither does adding to zero, as `sum` does.
             is_neutral = function in ("mul", "matmul", "truediv", "floordiv") or function == "add" and plain == [0]
             if is_computed or plain and not is_neutral:
                 self.computed.add(result._ref)
@@ -179,7 +179,7 @@ class Names(dict):
             sys.exit(f"NameError: the program redefines `{name}`, a built-in name that its tests use; rename it")
         if name not in self.found:
             value = self.peer.apply("global", name)
-            # Other values can change.
+            # Do not cache plain values, because the program can assign new ones to the name.
             if not isinstance(value, (Remote, RemoteClass)):
                 return value
             self.found[name] = value
@@ -226,7 +226,7 @@ def report(error):
 def main():
     hide_memory()
     text = sys.stdin.read()
-    # The program can change its file when it runs.
+    # Read the program before it runs, because it can change its own file.
     program = compile_program()
     peer = Tests(sys.argv[1])
     sys.argv = ["tests.py"]

@@ -12,7 +12,7 @@ pub enum ExecutorError {
     Sandbox(#[from] Error),
     #[error(transparent)]
     Wheel(#[from] WheelError),
-    #[error("the executor is closed; it runs no more programs")]
+    #[error("cannot run the program, because the executor is closed")]
     Closed,
     #[error("the self-test of the sandbox failed: a program that only prints `1` {status}: {message}", status = .0.description(), message = .1)]
     Unusable(Status, String),

@@ -1,4 +1,4 @@
-//! Tests of failure signatures.
+//! Tests of the classification and comparison of failures.
 
 use super::{Attempt, Class, Failure, group_by_failure, is_stuck};
 use crate::{

@@ -16,7 +16,9 @@ impl Manifest {
         if earlier_attempts >= self.job.max_attempts as usize {
             let least = earlier_attempts + 1;
             return Err(JobError(format!(
-                "earlier attempts count too ({earlier_attempts} so far); allow at least {least} attempts"
+                "the number of attempts is {}, but earlier attempts count too ({earlier_attempts} so far); allow at \
+                 least {least}",
+                self.job.max_attempts
             )));
         }
         Ok(())

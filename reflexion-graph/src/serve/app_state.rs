@@ -27,6 +27,6 @@ pub(super) struct AppState {
     pub(super) max_attempts: u32,
     pub(super) budget: RunBudget,
     pub(super) since: Instant,
-    /// Lock on the directory of all jobs, held as long as the server runs.
+    /// Lock on the jobs directory, held as long as the server runs.
     pub(super) _lock: Arc<DirLock>,
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::{app_state::AppState, wire::ExecuteRequest};
 use crate::graph::GRAPH;
 
-/// The jobs, as runs of a graph.
+/// Presents the jobs as runs of a graph.
 struct Jobs(AppState);
 
 #[async_trait]
@@ -26,7 +26,7 @@ impl ServiceRuns for Jobs {
     }
 }
 
-/// Opens the API. Its databases are in the directory of all jobs.
+/// Opens the API. Its databases are in the jobs directory.
 pub(super) async fn open(state: &AppState) -> Result<LangGraphApi, Box<dyn Error + Send + Sync>> {
     let properties = json!({
         "task": { "type": "string", "title": "Task" },

@@ -14,7 +14,7 @@ use crate::{models::RunBudget, run::Report};
 pub(super) struct ExecuteRequest {
     /// What the program should do.
     pub(super) task: String,
-    /// Assertions that are executed after the program, in the same namespace.
+    /// Assertions that are executed after the program, in another process, with access to the program's names.
     pub(super) tests: Option<String>,
     /// Output that the program must print; surrounding whitespace is ignored.
     pub(super) expect: Option<String>,

@@ -15,37 +15,32 @@ use super::{WheelError, Wheels};
 
 impl Wheels {
     /// Unpacks the packages that are not unpacked yet, after checking their hashes. Returns the directory that contains
-    /// one subdirectory for each package.
+    /// exactly one subdirectory for each package.
+    ///
+    /// The directory name is derived from the listed names and hashes. A sandbox therefore sees exactly the listed
+    /// packages, and each list of packages is unpacked only once, by the first process that needs it.
     pub(crate) fn unpack_all(&self, cache: Option<&Path>) -> Result<PathBuf, WheelError> {
-        unpack_all(self, cache.unwrap_or(&default_cache_dir()))
-    }
-}
-
-/// Unpacks all listed packages and returns the directory that contains exactly these packages.
-///
-/// The directory name is derived from the listed names and hashes. A sandbox therefore sees exactly the listed
-/// packages, and each list of packages is unpacked only once, by the first process that needs it.
-fn unpack_all(wheels: &Wheels, cache: &Path) -> Result<PathBuf, WheelError> {
-    let dir = cache.join(dir_name(wheels));
-    fs::create_dir_all(&dir).and_then(|()| make_readable(&dir)).map_err(FileError::at(&dir))?;
-    // While this process holds the lock, no other process unpacks packages into this directory. Any existing work
-    // directory was therefore left behind by a process that died.
-    let lock = dir.join(".lock");
-    let held = fs::File::create(&lock).and_then(|it| it.lock().map(|()| it));
-    let _held = held.map_err(FileError::at(&lock))?;
-    for package in wheels.by_name.keys() {
-        let (target, work) = (dir.join(package), dir.join(format!(".{package}")));
-        if target.is_dir() {
-            continue;
+        let dir = cache.unwrap_or(&default_cache_dir()).join(dir_name(self));
+        fs::create_dir_all(&dir).and_then(|()| make_readable(&dir)).map_err(FileError::at(&dir))?;
+        // While this process holds the lock, no other process unpacks packages into this directory. Any existing work
+        // directory was therefore left behind by a process that died.
+        let lock = dir.join(".lock");
+        let held = fs::File::create(&lock).and_then(|it| it.lock().map(|()| it));
+        let _held = held.map_err(FileError::at(&lock))?;
+        for package in self.by_name.keys() {
+            let (target, work) = (dir.join(package), dir.join(format!(".{package}")));
+            if target.is_dir() {
+                continue;
+            }
+            let wheel = self.read(package)?;
+            let _ = fs::remove_dir_all(&work);
+            unpack(&wheel.bytes, &work)
+                .map_err(|problem| WheelError::Unpack { path: wheel.path, problem })?;
+            make_tree_readable(&work).map_err(FileError::at(&work))?;
+            fs::rename(&work, &target).map_err(FileError::at(&target))?;
         }
-        let wheel = wheels.read(package)?;
-        let _ = fs::remove_dir_all(&work);
-        unpack(&wheel.bytes, &work)
-            .map_err(|problem| WheelError::Unpack { path: wheel.path, problem })?;
-        make_tree_readable(&work).map_err(FileError::at(&work))?;
-        fs::rename(&work, &target).map_err(FileError::at(&target))?;
+        Ok(dir)
     }
-    Ok(dir)
 }
 
 /// Returns the default directory for unpacked packages: in the user's cache directory, or in `/var/cache` for the root

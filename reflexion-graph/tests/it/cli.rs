@@ -22,7 +22,7 @@ fn command(dir: &Path, line: &[&str], variables: &[(&str, &str)]) -> Command {
     }
     command.envs(variables.iter().copied()).args(line).current_dir(dir).kill_on_drop(true);
     if matches!(line.first(), Some(&"run" | &"bench")) && !line.contains(&"--timeout") {
-        // The default is so short that the interpreter reaches it on a busy machine.
+        // On a busy machine, starting the interpreter can take longer than the default timeout.
         command.args(["--timeout", "60"]);
     }
     command

@@ -82,8 +82,8 @@ async fn session_killed_at_every_call_repeats_no_completed_call() {
         held.await;
         let pid = child.id().unwrap();
         pids.push(pid);
-        // The guests in the pool are child processes of the session's process and exit together with it. The pool starts
-        // them in the background, so they may not exist yet.
+        // The guests in the pool are child processes of the session's process and exit together with it. The pool
+        // starts them in the background, so they may not exist yet.
         let tree = loop {
             let tree = process_tree(pid);
             if tree.len() > 1 {

@@ -198,7 +198,7 @@ async fn starting_a_sandbox_is_retried() {
     assert!(executor.run("print(1)", &[], &job).await.unwrap().success());
     let mut again = std::pin::pin!(executor.run("print(2)", &[], &job));
     let again = tokio::select! {
-        // If both branches are ready, the program is renamed back before the last attempt to start a sandbox.
+        // Polling the timer first ensures that the program is renamed back before the last attempt to start a sandbox.
         biased;
         () = tokio::time::sleep(Duration::from_millis(250)) => {
             fs::rename(&away, &agent).unwrap();
@@ -224,7 +224,7 @@ async fn output_before_a_crash_of_the_sandbox_is_reported() {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         };
-        // The guest reads the output from its pipe and sends it before it has answered all these requests.
+        // By the time the guest has answered all these requests, it has sent the output of the program.
         for _ in 0..100 {
             sandbox.ping().await.unwrap();
         }

@@ -35,8 +35,8 @@ use tempfile::TempDir;
 /// Longest timeout in seconds that a job can have, for programs that end by themselves.
 const MAX_TIMEOUT: f64 = 60.0;
 
-/// Returns a job with the longest timeout. The default timeout is so short that programs which end by themselves reach it
-/// on a busy machine.
+/// Returns a job with the longest timeout. The default timeout is so short that programs which end by themselves reach
+/// it on a busy machine.
 fn patient_job(task: &str) -> Job {
     Job { limits: Limits { timeout: MAX_TIMEOUT, ..Limits::default() }, ..Job::new(task) }
 }

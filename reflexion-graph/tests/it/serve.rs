@@ -339,7 +339,7 @@ async fn errors_of_jobs_do_not_contain_paths_of_the_host() {
     let task = json!({ "task": "Calculate fibonacci(10)" });
     server.execute(task.clone()).await;
     held.await;
-    // The first job waits for its model, and the second one for the first, so it is cancelled before it starts.
+    // The first job waits for its model, and the second job waits in the queue, so it is cancelled before it starts.
     let id = server.execute(task).await;
     server.request(Method::POST, &format!("/jobs/{id}/cancel"), None).await;
     server.follow(&id).await;

@@ -117,7 +117,7 @@ async fn shell_tests_can_use_functions_and_variables() {
             "n=3\ntwice() { echo $(($1 * 2)); }",
             "cd /workspace && . ./main.sh\n[ \"$(twice $n)\" = 6 ]\n",
         ),
-        // A variable that is longer than an argument of a process can be.
+        // A variable can be longer than the maximum length of a process argument.
         ("big=$(printf %0200000d 1)", "[ ${#big} = 200000 ]\n"),
     ];
     check(&right, &run_all("sh", &right, MAX_TIMEOUT).await, true);

@@ -172,7 +172,7 @@ test("a sandboxed graph is opened in place and asks a question", { timeout: 1_80
   await page.getByText("The trial of tea was successful.").first().waitFor();
   await checkPage(page, "a sandboxed graph");
 
-  // The sandbox is gone. Another one resumes after a reload of the page.
+  // The sandbox ended with the run. After a reload of the page, another sandbox resumes the subgraph.
   await page.reload();
   await node(page, "trial:decide", "waiting").waitFor();
   await page.getByLabel("Answer", { exact: true }).fill("yes");

@@ -26,7 +26,7 @@ after(async () => {
   await Promise.all([pages, reference, studio].map((it) => it?.stop()));
 });
 
-/** Declares a test for each hook. It opens the page with a graph of a server, and closes it at the end. */
+/** Declares a test for each hook. The test opens the page with a graph of a server, and closes the page at the end. */
 function check(name, { run, graph, serverOf, expected, hooks = HOOKS }) {
   for (const [hook, query] of Object.entries(hooks)) {
     test(`${hook}: ${name}`, { timeout: 1_800_000 }, async () => {
@@ -70,7 +70,7 @@ class Chat {
     return (await this.read("Messages")).at(-1)?.at(-1) ?? "";
   }
 
-  /** Waits until the answer, which repeats `word`, exceeds `length` characters by ten words. Returns its length. */
+  /** Waits until the answer, which repeats `word`, is ten words longer than `length` characters. Returns its length. */
   async grows(word, length) {
     return eventually(async () => {
       const answer = await this.answer();

@@ -17,7 +17,7 @@ type Amount = Omit<Spending, "name">;
 
 const NOTHING: Amount = { calls: 0, input_tokens: 0, output_tokens: 0, dollars: 0 };
 
-/** Adds the parts, each multiplied with `share`. An unknown cost makes the sum unknown. */
+/** Adds the parts, each multiplied by `share`. An unknown cost makes the sum unknown. */
 function sum(parts: readonly Amount[], share = 1): Amount {
   return parts.reduce<Amount>(
     (all, it) => ({

@@ -1,6 +1,6 @@
 import { useState } from "react";
 
-/** Runs an asynchronous action, tracking whether it is busy and its last error. */
+/** Runs asynchronous actions. Reports whether an action is running, and the error of the last one. */
 export function useAction(): { busy: boolean; error: unknown; run: (work: () => Promise<unknown>) => void } {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);

@@ -62,7 +62,7 @@ export function StageNode({ data }: NodeProps): ReactElement {
           className={cn(
             "text-dim",
             far ? "px-[0.5em] text-center text-[0.8em] leading-tight" : "ml-auto text-[11px]",
-            // On a small screen only the widest stage has room for it; the ring shows the progress of the others.
+            // On a small screen only the widest stage has room for the note; a ring shows the progress of the others.
             !far && stage !== "sandbox" && "md:max-[1199px]:hidden",
           )}
         >

@@ -178,10 +178,7 @@ function toEdges(picture: Scene, far: boolean, status: (id: string) => Status): 
   ];
 }
 
-/**
- * Returns whether the edge between two stages is needed, which is the case unless edges between their members are
- * drawn.
- */
+/** Returns whether to draw the edge between two stages. It is not drawn if there are edges between their members. */
 function needsStageEdge(arrow: Arrow): boolean {
   const fine: StageId[] = ["1", "2", "sandbox"];
   return !fine.includes(arrow.to as StageId);

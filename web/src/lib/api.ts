@@ -32,7 +32,7 @@ export const tracePage = (id: string, name: string): string => `${runPath(id)}/t
 const runPath = (id: string): string => `/api/runs/${encodeURIComponent(id)}`;
 
 export const api = {
-  /** Without a required key, the server returns only `ServerInfo`. */
+  /** Returns only `ServerInfo` if the server requires an API key and the request has no valid one. */
   setup: () => get<ServerInfo | Setup>("/api/setup"),
   graph: (signal?: AbortSignal) => get<Drawings>("/api/graph", signal),
   plan: (it: { rounds: number; baseline: boolean; concurrency: number }, signal?: AbortSignal) =>

@@ -31,8 +31,8 @@ export function roleName(config: Config, role: string): string {
 }
 
 /**
- * Replaces the identifiers in the name of a location by names: those of agents, as in `m3, round 2, critic to D1`, and
- * those of conversations, as in `i1, round 2, critic`.
+ * Replaces the identifiers in the name of a location with names: those of agents, as in `m3, round 2, critic to D1`,
+ * and those of conversations, as in `i1, round 2, critic`.
  */
 export function placeWithNames(config: Config, place: string): string {
   return place.replace(/\w+/g, (id) => {

@@ -68,7 +68,7 @@ function streamPermit(signal: AbortSignal): StreamPermit {
       resolve();
       return new Promise((release) => signal.addEventListener("abort", () => release()));
     };
-    // The request is rejected when the signal aborts while it waits.
+    // The promise rejects if the signal aborts while the request waits for the lock.
     navigator.locks.request(STREAM_LOCK, { signal }, keep).catch(() => {});
   });
   return { isHeld: () => held, granted };

@@ -28,7 +28,7 @@ export function secondsLeft(samples: readonly Sample[], planned: number): number
   return ((planned - last.calls) * passed) / done / 1000;
 }
 
-/** Returns the fraction done, from 0 to 1. Retries can exceed the planned number of calls and are capped. */
+/** Returns the fraction done, from 0 to 1. Because of retries, there can be more calls than planned. */
 export function fractionDone(calls: number, planned: number): number {
   return planned > 0 ? Math.min(1, calls / planned) : 0;
 }

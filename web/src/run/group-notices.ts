@@ -1,9 +1,9 @@
 import type { Notice } from "./view";
 
 /**
- * Returns one notice per cause. Moves that have no score for the same reason share a notice, and so do moves whose
- * debates run with the same weaker isolation, and repeated warnings; of several budget warnings, only the last one is
- * kept, because it includes the others.
+ * Returns one notice per cause: one for all moves that have no score for the same reason, one for all moves whose
+ * debates run with the same weaker isolation, and one for each warning that is repeated. Of several budget warnings,
+ * only the last one is kept, because it includes the others.
  */
 export function groupNotices(notices: readonly Notice[]): Notice[] {
   const groups = new Map<string, Notice[]>();

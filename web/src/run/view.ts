@@ -47,7 +47,7 @@ export interface Notice {
   seq: number;
   kind: "degraded" | "skipped" | "budget" | "failed" | "error";
   text: string;
-  /** Details. */
+  /** Reason, which the user can expand. */
   detail?: string;
   /** The move concerned. */
   move?: string;

@@ -1,6 +1,6 @@
 /**
  * Parses the subset of Markdown used in documents: headings, lists, tables, quotes, bold and code. Links, images and
- * HTML are not supported and remain plain text, because much of it is written by models.
+ * HTML are not supported and remain plain text, because models write most documents.
  */
 
 export type Block =

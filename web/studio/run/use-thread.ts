@@ -92,7 +92,7 @@ export function useThread(id: string | null): UseThread {
   const newest = data?.runs[0] ?? null;
   const run = newest?.run_id ?? null;
   const isActive = newest !== null && (newest.status === "pending" || newest.status === "running");
-  // The stored state of a run that has just ended is complete.
+  // When a run ends, load its stored state, which is complete from then on.
   const onEnd = useEffectEvent(() => {
     if (isActive) refresh();
   });

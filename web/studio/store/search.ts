@@ -8,7 +8,7 @@ import type { StoreItem } from "@studio/api/types";
 /** Number of items that are shown. */
 export const LIMIT = 200;
 
-/** Whether the store may have an index. It is known not to have one after it has refused a query. */
+/** Whether the store may have an index. False once the store has rejected a query because it has no index. */
 let mayHaveIndex = true;
 
 export async function searchItems(namespace: string[], query: string, signal: AbortSignal): Promise<StoreItem[]> {

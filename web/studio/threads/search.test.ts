@@ -7,7 +7,7 @@ const thread = (values: object | null): never => ({ thread_id: "id-7", metadata:
 
 afterEach(() => vi.unstubAllGlobals());
 
-/** Replaces the server by one with these threads. Returns the bodies of the requests. */
+/** Replaces the server with a fake that has these threads. Returns the bodies of the requests. */
 function serve(threads: object[]): { metadata: object; ids?: string[]; status?: string; offset: number }[] {
   const bodies: ReturnType<typeof serve> = [];
   vi.stubGlobal("sessionStorage", { getItem: () => null });

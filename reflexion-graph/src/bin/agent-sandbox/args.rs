@@ -68,7 +68,7 @@ pub(crate) enum Format {
 pub(crate) struct RunArgs {
     /// Task that the program should solve
     pub(crate) task: String,
-    /// Run the tests in FILE after the program, in the same namespace
+    /// Run the tests in FILE after the program, with access to its names
     #[arg(long, value_name = "FILE")]
     pub(crate) test: Option<PathBuf>,
     /// Require the program to print TEXT; surrounding whitespace is ignored
@@ -104,7 +104,8 @@ pub(crate) struct ForkArgs {
     /// Repeat this attempt and keep the ones before it
     #[arg(long, value_name = "ATTEMPT")]
     pub(crate) at: u32,
-    /// Set the maximum number of attempts, including the kept ones, 1 to 10 [default: as in the session, at least ATTEMPT]
+    /// Set the maximum number of attempts, including the kept ones, 1 to 10 [default: as in the session, at least
+    /// ATTEMPT]
     #[arg(long, value_name = "N")]
     pub(crate) max_attempts: Option<u32>,
     /// Use this provider from here on [default: as before]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use app_support::terminal::replace_invisible;
+use app_support::{plural::counted, terminal::replace_invisible};
 use llm::Money;
 use reflexion_graph::{
     event::Progress,
@@ -98,12 +98,11 @@ pub(crate) fn summary(run: &Run, report: &Report) -> String {
     let verdict = if outcome.success { "Solved" } else { "NOT solved" };
     let tokens: u64 = report.calls.iter().map(|it| it.input + it.output).sum();
     let cost: Money = report.calls.iter().filter_map(|it| it.cost).sum();
-    let (attempts, calls) = (outcome.attempts as usize, report.calls.len());
     let mut text = format!(
         "\n{verdict} in {}: {}.\n{}, {tokens} tokens, {cost}.\n",
-        counted(attempts, "attempt"),
+        counted(outcome.attempts, "attempt", "attempts"),
         replace_invisible(&outcome.message),
-        counted(calls, "call"),
+        counted(report.calls.len(), "call", "calls"),
     );
     if run.manifest().choice.is_scripted() {
         text +=
@@ -118,10 +117,6 @@ pub(crate) fn summary(run: &Run, report: &Report) -> String {
     }
     let _ = writeln!(text, "Session: {}", run.dir().display());
     text
-}
-
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Prefixes each line with `mark`. If there are more than `most` lines, the middle ones are omitted.
