@@ -24,7 +24,7 @@ pub(crate) struct Assignment<'a> {
     pub(crate) form: ValueForm,
 }
 
-/// Number of bytes before a name in which the start of a list is searched.
+/// Number of bytes before a name that are searched for the start of a list.
 const MAX_LIST: usize = 200;
 
 /// Work charged for each name that indicates a secret, in bytes. Several patterns are searched in its value.
@@ -75,7 +75,7 @@ static NESTED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r#"^\{\s*["']?\w{1,40}["']?\s*[:=]\s*"#).expect("a test compiles the pattern")
 });
 
-/// The name of an argument for a value that is used if a setting is missing.
+/// The name of an argument with a default value, as in `default="x"`.
 static DEFAULT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^(?:default|fallback)\s*=\s*").expect("a test compiles the pattern")
 });
@@ -112,7 +112,7 @@ pub(crate) fn assignments<'a>(
         let after = &line[end..line.floor_char_boundary(end + MAX_VALUE)];
         quotes.advance(line, name.start());
         let before = &line[..name.start()];
-        // A hash that changes with a secret, in annotations of Kubernetes.
+        // Kubernetes annotations such as `checksum/secret` contain a hash of the secret.
         if before.ends_with("checksum/") {
             continue;
         }
@@ -145,7 +145,7 @@ fn value_after<'a>(
     let closers: &[char] = &['"', '\'', '`', ']', '\\'];
     let rest = after.trim_start_matches(closers);
     let is_quoted_name = rest.len() < after.len();
-    // The quote before the name is that of the name.
+    // A quote directly before a quoted name does not open a string that contains the name.
     let is_in_string = is_in_string && !(is_quoted_name && before.ends_with(['"', '\'', '`']));
     if let Some(found) = VALUE_ATTRIBUTE.find(rest)
         && (is_quoted_name || file == FileKind::Settings)
@@ -180,7 +180,7 @@ fn value_after<'a>(
         "::" | "=~" => None,
         // A function that does something else with a secret, as in `password.encode("x")`.
         "(" if kind_of_name(last_part(name)).is_none() => None,
-        // A step of a test that passes.
+        // The name is also a verb, as in `pass("logged in")`, which marks a test step as passed.
         "(" if is_verb(name) => None,
         "===" | "!==" | "==" | "!=" | "(" | "{" => {
             quoted(value).map(|value| (value, ValueForm::Argument))
@@ -208,7 +208,8 @@ fn value_after<'a>(
     }
 }
 
-/// Returns whether the end of a text is within square brackets or braces, whose elements are not pairs.
+/// Returns whether a text ends inside square brackets or braces. Consecutive elements of such a list are not name-value
+/// pairs.
 fn is_in_list(text: &str) -> bool {
     let mut depth = 0_u32;
     for byte in text.bytes().rev().take(MAX_LIST) {
@@ -239,25 +240,17 @@ fn assigned_value(value: &str, file: FileKind, is_in_string: bool) -> Option<(&s
     if let Some(value) = quoted(value) {
         return Some((value, ValueForm::Literal));
     }
-    if let Some(found) = ALTERNATIVE.find(value)
-        && let Some(value) = quoted(&value[found.end()..])
-    {
-        return Some((value, ValueForm::Literal));
-    }
-    if let Some(found) = CONSTRUCTOR.find(value)
-        && let Some(value) = quoted(&value[found.end()..])
-    {
-        return Some((value, ValueForm::Literal));
-    }
-    if let Some(found) = DECODER.find(value)
-        && let Some(value) = quoted(&value[found.end()..])
-    {
-        return Some((value, ValueForm::Argument));
-    }
-    if let Some(found) = NESTED.find(value)
-        && let Some(value) = quoted(&value[found.end()..])
-    {
-        return Some((value, ValueForm::Argument));
+    for (opening, form) in [
+        (&ALTERNATIVE, ValueForm::Literal),
+        (&CONSTRUCTOR, ValueForm::Literal),
+        (&DECODER, ValueForm::Argument),
+        (&NESTED, ValueForm::Argument),
+    ] {
+        if let Some(found) = opening.find(value)
+            && let Some(value) = quoted(&value[found.end()..])
+        {
+            return Some((value, form));
+        }
     }
     // Inside a string literal, such as a connection string, unquoted values are text.
     let (value, form) = match file {
@@ -275,7 +268,7 @@ fn assigned_value(value: &str, file: FileKind, is_in_string: bool) -> Option<(&s
     (!value.is_empty()).then_some((value, form))
 }
 
-/// Returns an unquoted value that ends with the line, with a comment or before the next field.
+/// Returns an unquoted value, which ends at the end of the line, at a comment or before the next field.
 fn settings_value(value: &str) -> &str {
     let end = value.find(" #").or_else(|| value.find(" ;")).unwrap_or(value.len());
     let value = &value[..end];

@@ -244,8 +244,7 @@ impl Log<'_> {
         let (text, length) = self.tail()?.unwrap_or_default();
         // A crash left an incomplete line. This is possible only if `head.json` announced a line.
         if head.next.is_some() && !text.is_empty() && !text.ends_with(b"\n") {
-            let complete_bytes =
-                text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            let complete_bytes = start_of_last_line(&text);
             self.handoff.truncate(LOG, length - (text.len() - complete_bytes) as u64)?;
             // Start again, because the previous line may have been read only in part.
             return self.verified_end();

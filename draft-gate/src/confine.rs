@@ -79,11 +79,7 @@ impl Dir {
             .open(beneath, FOLDER, Mode::empty())
             .map_err(|it| self.errno_error("open", path, it))?;
         // Store the full path, not the escaped form used in messages, because `is_in_place` opens this path again.
-        let path = match (self.path.as_str(), path) {
-            ("", path) => path.to_owned(),
-            (dir, "") => dir.to_owned(),
-            (dir, path) => format!("{dir}/{path}"),
-        };
+        let path = self.full_path(path);
         Ok(Self { root: self.root.clone(), fd, path, hook: self.hook.clone() })
     }
 
@@ -299,10 +295,7 @@ impl Dir {
 
     /// Calls the test hook with the operation that is about to be performed.
     pub(crate) fn notify(&self, what: &'static str, name: &str) {
-        self.hook.notify(what, || match (self.path.as_str(), name) {
-            ("", path) | (path, "") => path.to_owned(),
-            (dir, name) => format!("{dir}/{name}"),
-        });
+        self.hook.notify(what, || self.full_path(name));
     }
 
     fn moved_error(&self) -> Error {
@@ -327,12 +320,15 @@ impl Dir {
         Err(Error::Unsafe { path: self.join(path), fault })
     }
 
-    fn join(&self, path: &str) -> String {
+    fn full_path(&self, path: &str) -> String {
         match (self.path.as_str(), path) {
-            ("", path) => escape_for_message(path),
-            (dir, "") => dir.to_owned(),
-            (dir, path) => format!("{dir}/{}", escape_for_message(path)),
+            ("", path) | (path, "") => path.to_owned(),
+            (dir, path) => format!("{dir}/{path}"),
         }
+    }
+
+    fn join(&self, path: &str) -> String {
+        self.full_path(&escape_for_message(path))
     }
 
     /// Converts the error of a system call on a path to an [`Error`].

@@ -1,5 +1,5 @@
-//! Values whose meaning depends on earlier lines: continued statements, names and headings above their values, columns of
-//! tables, and entries of Kubernetes secrets.
+//! Values whose meaning depends on earlier lines: continued statements, names and headings above their values, columns
+//! of tables, and entries of Kubernetes secrets.
 
 use std::sync::LazyLock;
 
@@ -50,7 +50,8 @@ pub(crate) struct Context {
     number: Option<u32>,
     /// The previous line, with the lines that it continues.
     statement: String,
-    /// A name whose value follows in a line such as `value: x`, and the number of lines in which it may follow.
+    /// A name whose value follows in a later line such as `value: x`, and the number of lines in which the value may
+    /// still follow.
     name: Option<(String, u8)>,
     /// A heading such as `## Password`, whose value is the next line with text.
     heading: Option<String>,
@@ -105,7 +106,8 @@ impl Context {
         joined.extend(self.table.value(line));
         joined.extend(self.entry(line));
         let continued = continuation::join(&self.statement, line, self.file);
-        // A statement of several lines is kept from its start, which has the name of a variable or command.
+        // Keep a statement of several lines from its start, because the start contains the name of the variable or
+        // command.
         self.statement = match &continued {
             Some(it)
                 if it.text.len() < MAX_STATEMENT && (it.is_statement || it.ends_with_literal()) =>
@@ -141,7 +143,7 @@ impl Context {
         }
         let joined = self.heading.take().and_then(|name| {
             let value = text.trim_matches(['`', '*']);
-            // The lines that `chpasswd` reads are `user:password`.
+            // `chpasswd` reads lines of the form `user:password`.
             let value = value.split_once(':').map_or(value, |(_, password)| password);
             Joined::compared(&name, value)
         });

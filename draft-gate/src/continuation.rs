@@ -48,7 +48,8 @@ impl Joined {
         self.text.trim_end().ends_with(['"', '\''])
     }
 
-    /// Joins a name with a value that consists of one word. As in a comparison, the value may also be a name or a label.
+    /// Joins a name with a value that consists of one word. As in a comparison, the value may also be a name or a
+    /// label.
     pub(crate) fn compared(name: &str, value: &str) -> Option<Self> {
         let is_word = !value.is_empty()
             && value.len() <= MAX_LINE
@@ -110,8 +111,8 @@ pub(crate) fn join_value(name: &str, line: &str) -> Option<Joined> {
     None
 }
 
-/// Returns whether a string literal at the start of a line is a value. It may also be a key, as in `"type": "string"`, or
-/// the first word of a sentence. `after` is the text after the literal.
+/// Returns whether a string literal at the start of a line is a value. It may also be a key, as in `"type": "string"`,
+/// or the first word of a sentence. `after` is the text after the literal.
 fn is_value(after: &str, file: FileKind) -> bool {
     // The closing quote of a raw string is followed by `#`, and that of a literal inside another one is escaped with a
     // backslash.
@@ -134,7 +135,7 @@ fn open_assignment(line: &str) -> Option<(&str, bool)> {
     if let Some(start) = group.filter(|it| it.ends_with(['=', ':'])) {
         return Some((start, false));
     }
-    // The second argument of a call is often a default value. The elements of a list do not belong together.
+    // In a call, the next argument is often a default value. In a list, consecutive elements are unrelated.
     let is_call = line.ends_with(',') && line.contains('(');
     (line.ends_with(['=', ':', '(']) || is_call).then_some((line, false))
 }

@@ -115,7 +115,7 @@ pub enum Error {
         now: String,
     },
     #[error(
-        "`{path}` was changed by another program; nothing was applied, review the change again"
+        "`{path}` was changed by another program, so nothing was applied; review the change again"
     )]
     Conflict { path: String },
     #[error(

@@ -188,8 +188,8 @@ pub(crate) struct LockedGate<'a> {
 }
 
 impl LockedGate<'_> {
-    /// Opens the drafts directory. It is opened again for each use, because workers may have replaced it. If it was moved
-    /// away, a new one is created.
+    /// Opens the drafts directory. It is opened again for each use, because workers may have replaced it. If it was
+    /// moved away, a new one is created.
     pub(crate) fn drafts(&self) -> Result<Dir, Error> {
         match self.gate.root.subdir(DRAFTS) {
             Err(Error::Missing { .. }) => self.gate.root.subdir(HANDOFF)?.private_dir("drafts"),

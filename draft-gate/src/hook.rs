@@ -3,7 +3,7 @@
 
 use std::{fmt, sync::Arc};
 
-/// Calls a function with an operation and with the path, relative to the workspace, to which it will be applied.
+/// Calls a function with the next operation and the path to which it applies, relative to the workspace.
 #[derive(Clone, Default)]
 pub(crate) struct Hook(Option<Arc<dyn Fn(&'static str, &str) + Send + Sync>>);
 

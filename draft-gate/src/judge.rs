@@ -39,7 +39,7 @@ impl Gate {
         if let Some(judgement) = locked.decided(set)? {
             return Ok(judgement);
         }
-        let mut proposal = locked.proposal_by_id(set, &contract, &comparisons)?;
+        let mut proposal = locked.propose(set, &contract, &comparisons)?;
         let text = "the files kept changing while the set was judged";
         proposal.findings.push(Finding::new("unsettled", Severity::Escalate, text));
         let judgement = locked.decide(proposal, &contract)?;
@@ -75,15 +75,15 @@ impl Gate {
 
     /// Judges a set. Returns `None` if its files were changed while it was being judged.
     ///
-    /// Texts are compared before the lock is taken, and the lock is released while checks run. Their results apply only to the project state on which they ran. The
-    /// decision follows the contract as it is after the checks.
+    /// Texts are compared before the lock is taken, and the lock is released while checks run. Their results apply only
+    /// to the project state on which they ran. The decision follows the contract as it is after the checks.
     fn try_judge(&self, set: &str, comparisons: &Comparisons) -> Result<Option<Judgement>, Error> {
         self.compare_in_advance(set, comparisons);
         let (locked, contract) = (self.lock()?, self.contract()?);
         if let Some(judgement) = locked.decided(set)? {
             return Ok(Some(judgement));
         }
-        let proposal = locked.proposal_by_id(set, &contract, comparisons)?;
+        let proposal = locked.propose(set, &contract, comparisons)?;
         let is_rejected = decision(&proposal.findings, &contract) == Decision::Reject;
         if contract.draft_gate.checks.is_empty() || is_rejected {
             return locked.decide(proposal, &contract);
@@ -94,7 +94,7 @@ impl Gate {
         if let Some(judgement) = locked.decided(set)? {
             return Ok(Some(judgement));
         }
-        let mut again = locked.proposal_by_id(set, &contract, comparisons)?;
+        let mut again = locked.propose(set, &contract, comparisons)?;
         if self.judged_state(&again, &contract) != found.applies_to {
             return Ok(None);
         }

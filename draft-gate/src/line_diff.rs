@@ -163,7 +163,7 @@ impl Comparison {
 
     /// Returns the positions of the lines that occur exactly once on both sides, in the order of the old text.
     fn unique_lines(&self, region: &Region) -> Vec<(usize, usize)> {
-        /// Occurrences of a line on both sides, each as a number and the last position.
+        /// For each side, the number of occurrences of a line and the position of the last one.
         #[derive(Default)]
         struct Occurrences([(u32, usize); 2]);
         let mut found: HashMap<u32, Occurrences> = HashMap::new();
@@ -260,8 +260,8 @@ fn shortest_edit(
     }
 }
 
-/// Finds the start of a diagonal that has one more edit than the diagonals in `row`. Returns the position in the old
-/// text at which it starts, and the index in `row` of the diagonal from which the edit leads to it.
+/// Selects the edit that leads from a diagonal in `row` to the diagonal `index` of the next row. Returns the position
+/// in the old text after the edit, and the index in `row` of the diagonal before the edit.
 fn reached_from(row: &[u32], index: usize) -> (usize, usize) {
     let is_insertion = index == 0 || (index < row.len() && row[index - 1] < row[index]);
     if is_insertion {
@@ -330,8 +330,8 @@ mod tests {
         (sum(|it| &it.before), sum(|it| &it.after), diff.is_coarse)
     }
 
-    /// Two changed lines in a file of equal lines, wherever they are, take a number of steps that is linear in the
-    /// length of the file.
+    /// In a file of equal lines, the number of steps for two changed lines is linear in the length of the file,
+    /// wherever the two lines are.
     #[test]
     fn repeated_lines_are_compared_in_linear_time() {
         let old = vec!["same\n"; 520_000];

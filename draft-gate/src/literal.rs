@@ -11,11 +11,12 @@ pub(crate) enum ValueForm {
     Unquoted,
 }
 
-/// Maximum length of the text after a name that is examined, in bytes. Longer values are truncated; their first bytes are
-/// enough to recognize a secret.
+/// Maximum length of the text after a name that is examined, in bytes. Longer values are truncated; their first bytes
+/// are enough to recognize a secret.
 pub(crate) const MAX_VALUE: usize = 1 << 10;
 
-/// Returns the content of the string literal with which a text starts. A long literal without an end was truncated.
+/// Returns the content of the string literal with which a text starts. A literal without a closing quote is accepted
+/// only if it is long, because only long text is truncated.
 pub(crate) fn quoted(text: &str) -> Option<&str> {
     match literal(text)? {
         (inner, Some(end)) => Some(&inner[..end]),

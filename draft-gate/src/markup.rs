@@ -16,7 +16,7 @@ static LIST_VALUE: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a test compiles the pattern")
 });
 
-/// The value after the name in a table or a list of HTML: `<td>Password</td><td>x</td>`.
+/// The value after the name in an HTML table or list: `<td>Password</td><td>x</td>`.
 static CELL_VALUE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^:?</(?:td|th|dt|b|strong)>:?\s*<(?:td|dd|code)[^<>]*>(?:<code>)?([^<\s]+)</")
         .expect("a test compiles the pattern")
@@ -54,7 +54,7 @@ pub(crate) fn list_value(after: &str) -> Option<&str> {
     LIST_VALUE.captures(after)?.get(1).map(|it| it.as_str())
 }
 
-/// Returns the value of the cell of HTML that follows the cell with the name.
+/// Returns the text of the HTML cell that follows the cell with the name.
 pub(crate) fn cell_value(after: &str) -> Option<&str> {
     CELL_VALUE.captures(after)?.get(1).map(|it| it.as_str())
 }

@@ -56,7 +56,8 @@ pub(crate) fn is_likely_password(value: &str) -> bool {
         && !value.contains(|it: char| "/.:\\,;()[]{}<>".contains(it))
 }
 
-/// Returns the argument of a call that is probably a password. The first argument is a host or a user.
+/// Searches the arguments of a call for a probable password. The first string literal never counts, because it is a
+/// host or a user.
 pub(crate) fn password_argument(arguments: &str) -> Option<&str> {
     let mut rest = arguments;
     let mut n_literals = 0;
@@ -83,8 +84,8 @@ fn is_address(value: &str) -> bool {
     })
 }
 
-/// Returns the cell of a table row that is almost certainly a password. E-mail addresses and names of algorithms, such
-/// as `Sha256+Salt`, do not count.
+/// Searches the cells of a table row for a value that is almost certainly a password. E-mail addresses and names of
+/// algorithms, such as `Sha256+Salt`, do not count.
 pub(crate) fn password_cell(row: &str) -> Option<&str> {
     let is_algorithm = |it: &str| it.split(|it: char| !it.is_alphanumeric()).any(is_ordinary);
     row.split('|').map(str::trim).find(|it| {

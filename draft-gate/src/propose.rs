@@ -35,7 +35,7 @@ pub(crate) struct Proposal {
 
 impl LockedGate<'_> {
     /// Returns a change set that is complete and not decided yet.
-    pub(crate) fn set(&self, id: &str) -> Result<ChangeSet, Error> {
+    fn set(&self, id: &str) -> Result<ChangeSet, Error> {
         let set: Option<ChangeSet> = self.gate.sets.get(id)?;
         // Skip decided sets, because a power failure may restore a set that was already decided.
         let is_waiting =
@@ -43,23 +43,15 @@ impl LockedGate<'_> {
         set.filter(is_waiting).ok_or_else(|| Error::UnknownSet { id: escape_for_message(id) })
     }
 
-    pub(crate) fn proposal_by_id(
+    /// Computes the effect of a change set on the current files. `comparisons` contains what was computed before the
+    /// lock was taken.
+    pub(crate) fn propose(
         &self,
         id: &str,
         contract: &Contract,
         comparisons: &Comparisons,
     ) -> Result<Proposal, Error> {
-        self.propose(self.set(id)?, contract, comparisons)
-    }
-
-    /// Computes the effect of a change set on the current files. `comparisons` contains what was computed before the
-    /// lock was taken.
-    pub(crate) fn propose(
-        &self,
-        set: ChangeSet,
-        contract: &Contract,
-        comparisons: &Comparisons,
-    ) -> Result<Proposal, Error> {
+        let set = self.set(id)?;
         let mut findings = vec![];
         let mut files = vec![];
         for change in &set.changes {

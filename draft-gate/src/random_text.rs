@@ -42,8 +42,8 @@ pub(crate) fn is_one_case_random(text: &str) -> bool {
         && n_changes * 6 >= bytes.len()
 }
 
-/// Returns whether a text has letters of both cases and digits that alternate as often as in random text. In random text,
-/// they alternate at 62 % of the positions; in names, rarely at 40 % or more.
+/// Returns whether a text has letters of both cases and digits that alternate as often as in random text. In random
+/// text, they alternate at 62 % of the positions; in names, rarely at 40 % or more.
 pub(crate) fn is_random(text: &str) -> bool {
     let has = |test: fn(&u8) -> bool| text.bytes().any(|it| test(&it));
     if !(has(u8::is_ascii_digit) && has(u8::is_ascii_lowercase) && has(u8::is_ascii_uppercase)) {

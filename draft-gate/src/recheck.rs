@@ -26,7 +26,7 @@ impl Gate {
             }
             let recorded = self.run_checks(&proposal, &contract);
             let locked = self.lock()?;
-            let mut again = locked.propose(locked.set(set)?, &contract, &comparisons)?;
+            let mut again = locked.propose(set, &contract, &comparisons)?;
             if self.judged_state(&again, &contract) == recorded.applies_to {
                 again.record(recorded);
                 self.sets.put(&again.set.id, &again.set, Durability::PowerLoss)?;
@@ -44,7 +44,7 @@ impl LockedGate<'_> {
         contract: &Contract,
         comparisons: &Comparisons,
     ) -> Result<Proposal, Error> {
-        let mut proposal = self.propose(self.set(set)?, contract, comparisons)?;
+        let mut proposal = self.propose(set, contract, comparisons)?;
         let state = self.gate.judged_state(&proposal, contract);
         let recorded = proposal.set.recorded.as_ref().filter(|it| it.applies_to == state);
         if let Some(recorded) = recorded {

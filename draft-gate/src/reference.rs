@@ -9,8 +9,8 @@ use crate::{
     secret_words::{is_ordinary, is_placeholder, is_published_example},
 };
 
-/// Values that are references to other values as a whole. Passwords may start with the same characters, so the complete
-/// form is compared.
+/// Values that consist entirely of a reference to another value. Passwords may start with the same characters, so the
+/// complete form is compared.
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
     let forms = [
         // Variables: `$NAME`, `$config['x']`, `$this->name`, `$env:NAME`, `$USER-$HOST`.
@@ -23,13 +23,13 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
         r"[%@]\{[^{}]*\}.*",
         // Parameters of statements: `:name`, `:'name'`.
         r"::?'?[a-z_]\w*'?",
-        // Tags of YAML: `!vault name`.
+        // YAML tags: `!vault name`.
         r"!{1,2}[A-Za-z][\w:/.-]*\s.*",
-        // Hashes of passwords, which another rule detects.
+        // Password hashes. Another rule detects them.
         r"\$(?:\d|2[abxy]|y|apr1|argon2\w*)\$.*",
         // Types and rules for validation: `string | null`, `required|min:8`.
         r"\??[A-Za-z_.<>\[\]]+(?::[\w,.]*)?(?:\s*\|\s*[A-Za-z_.<>\[\]]+(?::[\w,.]*)?)+",
-        // Encrypted values: of SOPS, of Vault, and of sealed secrets of Kubernetes.
+        // Values encrypted by SOPS, Vault or Kubernetes sealed secrets.
         r"ENC\[[A-Z0-9_]+,.*\]",
         r"vault:v\d+:[A-Za-z0-9+/=]+",
         r"Ag[A-D][A-Za-z0-9+/]{200,}={0,2}",
@@ -47,7 +47,7 @@ static FIELD: LazyLock<Regex> = LazyLock::new(|| {
         .expect("a test compiles the pattern")
 });
 
-/// Minimum number of digits by which a text such as `$ummer2024` is a password and not the name of a variable.
+/// Minimum number of digits for which a text such as `$ummer2024` counts as a password and not as a variable.
 const MIN_DIGITS_OF_PASSWORD: usize = 3;
 
 /// Returns whether a value is a literal: neither empty nor a reference to another value, a path, a placeholder, a type
@@ -78,7 +78,7 @@ pub(crate) fn is_literal(value: &str) -> bool {
         && !is_ordinary(value)
 }
 
-/// Returns whether a value as a whole refers to another value.
+/// Returns whether a value consists entirely of a reference to another value.
 fn is_reference(value: &str) -> bool {
     let is_password = value.strip_prefix('$').is_some_and(|name| {
         let n_digits = name.bytes().filter(u8::is_ascii_digit).count();

@@ -117,7 +117,7 @@ fn line_findings(
     let mut found = scan_line(line, file, work);
     for joined in context.advance(number, line) {
         let new = scan_joined(&joined, line, file, work);
-        // The line alone may already be a reason for the same finding.
+        // The line by itself may already have the same finding.
         let is_known = |new: &Finding| {
             found.iter().any(|it| it.rule == new.rule && it.severity >= new.severity)
         };
@@ -264,7 +264,7 @@ fn rule_hit<'a>(
     Some(Hit { rule: &rule.id, kind: rule.kind, what: &rule.what, found, severity })
 }
 
-/// Returns the text of a comment in a line of a program.
+/// Returns the text of the comment in a line of code.
 fn comment(line: &str) -> Option<&str> {
     let start = line.trim_start();
     let marks = ["//", "#", "/*", "--", "* ", ";", "<!--", "%", "'"];

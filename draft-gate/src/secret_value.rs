@@ -17,10 +17,10 @@ const MIN_LETTERS: usize = 20;
 /// Minimum number of words of a passphrase.
 const MIN_WORDS: usize = 3;
 
-/// Minimum number of words of a passphrase in place of a generated key.
+/// Minimum number of words of a passphrase where a generated key is expected.
 const MIN_KEY_WORDS: usize = 4;
 
-/// Minimum length of a password in place of a generated key.
+/// Minimum length of a password where a generated key is expected.
 const MIN_PASSWORD: usize = 8;
 
 /// Minimum length of a value that counts as the key of a service.

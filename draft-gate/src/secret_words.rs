@@ -132,7 +132,8 @@ fn is_made_of_placeholders(word: &str) -> bool {
     if WORDS.placeholders.contains(word) {
         return true;
     }
-    // Whether the word up to this position is made of placeholder words. Short words could be a part of any word.
+    // Whether the word up to this position is made of placeholder words of at least three letters. Shorter ones could
+    // occur in any word.
     let mut is_reached = vec![true];
     for end in 1..=word.len() {
         let is_end = |start: usize| {

@@ -50,7 +50,7 @@ pub(crate) fn value_in_sentence<'a>(
     if takes_argument(before, name, file) && !value.starts_with('[') {
         return Some((value, ValueForm::Argument));
     }
-    // A string of a program may be a sentence.
+    // A string literal in a program may be a sentence.
     if file == FileKind::Code {
         return (says_is && is_in_string).then_some((value, ValueForm::Argument));
     }
@@ -65,8 +65,8 @@ pub(crate) fn is_verb(name: &str) -> bool {
     name.eq_ignore_ascii_case("pass")
 }
 
-/// Returns whether the word after a name is its value: commands such as `ENV PASSWORD x` and settings such as `bindpw x`
-/// have arguments without a separator.
+/// Returns whether the word after a name is its value: commands such as `ENV PASSWORD x` and settings such as `bindpw
+/// x` have arguments without a separator.
 fn takes_argument(before: &str, name: &str, file: FileKind) -> bool {
     match file {
         FileKind::Shell => !before.trim_start().starts_with('#') && !before.contains(" #"),

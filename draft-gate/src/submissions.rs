@@ -55,7 +55,7 @@ impl SubmittedDiff {
         })
     }
 
-    /// Returns whether these are the contents of a change.
+    /// Returns whether this diff compares the contents of `change`.
     pub(crate) fn is_of(&self, change: &Change) -> bool {
         (self.base, self.content) == (change.base, change.content)
     }

@@ -20,7 +20,8 @@ use crate::{
 const MAX_SUMMARY_CHARS: usize = 500;
 
 impl Worker<'_> {
-    /// Freezes the content of a draft and submits it. Once the change set is complete, [`Gate::judge`](crate::Gate::judge) can judge it.
+    /// Freezes the content of a draft and submits it. Once the change set is complete,
+    /// [`Gate::judge`](crate::Gate::judge) can judge it.
     pub fn submit(&self, submission: &Submission) -> Result<SubmissionReceipt, Error> {
         let diff = self.diff_in_advance(submission);
         self.with_lock(&submission.task_id, |locked| self.submit_locked(locked, submission, diff))

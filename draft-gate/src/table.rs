@@ -32,7 +32,7 @@ impl Table {
         Self { separators, column: None }
     }
 
-    /// Ends the table. Called if the lines before the next one are unknown, because only added lines are scanned.
+    /// Ends the table. Called if lines before the next line are missing, because only added lines are scanned.
     pub(crate) fn end(&mut self) {
         self.column = None;
     }

@@ -105,8 +105,8 @@ pub struct Submission {
     pub task_id: String,
     /// Summary of the change in one sentence.
     pub change_summary: String,
-    /// More drafts of this task follow. They are all judged and applied together, with the first draft that does not set
-    /// this field.
+    /// More drafts of this task follow. They are all judged and applied together, with the first draft that does not
+    /// set this field.
     #[serde(default)]
     pub more_to_come: bool,
 }

@@ -1,7 +1,7 @@
 //! Files that tools execute, and files that configure tools. A person reviews changes to them.
 //!
-//! There are too many tools to list all their files. Therefore every file in a directory or with a name that starts
-//! with a dot counts, and so does every new file that can be executed. `data/tool_files.toml` lists the names of other
+//! There are too many tools to list all their files. Therefore this module covers all files whose path has a component
+//! that starts with a dot, and all new files that can be executed. `data/tool_files.toml` lists the names of other
 //! files.
 
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! Characters that are invisible or look like others, by the tables of Unicode.
+//! Characters that are invisible or look like others, according to Unicode's tables.
 //!
 //! Invisible characters are those with the property Default_Ignorable_Code_Point and the general categories of
 //! controls, formatting characters, separators and characters without an assigned meaning. Confusable words follow
@@ -64,7 +64,7 @@ pub(crate) fn hides_characters(line: &str, is_prose: bool) -> bool {
     (0..chars.len()).any(is_hidden) || has_stacked_marks(&chars)
 }
 
-/// Returns whether a character is white space other than the space, tab and line ends of ASCII.
+/// Returns whether a character is white space outside ASCII.
 pub(crate) fn is_special_space(char: char) -> bool {
     !char.is_ascii() && char.is_whitespace()
 }
@@ -130,9 +130,10 @@ fn has_foreign_mark(word: &str) -> bool {
     })
 }
 
-/// Returns the first word that is written in another script and looks like ASCII text as a whole.
+/// Returns the first word that is written in another script but whose characters all look like ASCII.
 pub(crate) fn lookalike_word(text: &str) -> Option<&str> {
-    // The scripts of the words that do not look like ASCII text, collected once for all words that are compared to them.
+    // The scripts of the words that do not look like ASCII text, collected once for all words that are compared to
+    // them.
     let prose = LazyCell::new(|| {
         let words = words(text).filter(|it| !it.chars().all(looks_like_ascii));
         words.map(AugmentedScriptSet::for_str).collect::<HashSet<_>>()
@@ -156,8 +157,9 @@ pub(crate) fn lookalike_word(text: &str) -> Option<&str> {
     })
 }
 
-/// Returns the first word that looks like ASCII text as a whole, in any script including Latin, such as `admın` with a
-/// dotless i. Returns `None` if another word of the text shows that it is written in a language with special letters.
+/// Returns the first word whose letters all look like ASCII letters, in any script including Latin, such as `admın`
+/// with a dotless i. Returns `None` if the text also has a word with letters that do not look like ASCII letters,
+/// because the text is then probably in a language that uses such letters.
 pub(crate) fn ascii_lookalike_word(text: &str) -> Option<&str> {
     let word = words(text).find(|it| it.chars().all(looks_like_ascii_letter))?;
     let is_prose = words(text).any(|it| !it.chars().all(looks_like_ascii));
@@ -200,7 +202,7 @@ fn is_emoji(char: char) -> bool {
     CodePointSetData::new::<Emoji>().contains(char)
 }
 
-/// Returns whether a character looks like a character or a sequence of characters of ASCII.
+/// Returns whether a character looks like one or more ASCII characters.
 fn looks_like_ascii(char: char) -> bool {
     // The skeleton of an invisible character is empty.
     let mut buffer = [0; 4];
@@ -208,7 +210,7 @@ fn looks_like_ascii(char: char) -> bool {
     char.is_ascii() || (shape.peek().is_some() && shape.all(|it| it.is_ascii()))
 }
 
-/// Returns whether a character is ASCII or looks like one letter or digit of ASCII. Ligatures such as `æ` look like two.
+/// Returns whether a character is ASCII or looks like one ASCII letter or digit. Ligatures such as `æ` look like two.
 fn looks_like_ascii_letter(char: char) -> bool {
     let mut buffer = [0; 4];
     let mut shape = skeleton(char.encode_utf8(&mut buffer));

@@ -43,8 +43,8 @@ impl Dir {
     }
 
     /// Makes the directory and its files accessible only to their owner, because earlier versions granted more
-    /// permissions. The directory itself is restricted last. A crash therefore leaves it unrestricted, so that the next
-    /// call starts again, and a directory that is already restricted needs no further checks.
+    /// permissions. The directory itself is restricted last. If a crash interrupts this function, the directory is
+    /// still unrestricted, and the next call starts again. A restricted directory therefore needs no further checks.
     fn restrict_to_owner(&self) -> Result<(), Error> {
         let stat = fstat(&self.fd).map_err(|it| self.errno_error("inspect", "", it))?;
         if stat.st_mode & NON_OWNER_BITS == 0 {

@@ -130,7 +130,7 @@ impl ProjectChecks for ChangesContract {
 }
 
 #[test]
-fn contract_that_changes_during_the_checks_applies() {
+fn contract_changed_during_the_checks_applies_to_the_decision() {
     let ws = TestWorkspace::with_contract(&CHECKED.replace("always", "escalated"));
     let checks = ChangesContract(ws.path("_handoff/TASK_CONTRACT.json"));
     let gate = Gate::open(ws.path("")).unwrap().with_checks(checks);

@@ -60,11 +60,7 @@ fn review_accepts() {
     assert_eq!(ws.text("src/a.py"), with_line(OLD));
     let accepted = ws.gate.records().unwrap().into_iter().find(|it| it.event == "accepted");
     assert_eq!(accepted.unwrap().agent_id, "erik");
-    assert_eq!(
-        run(&ws, &["review"], "", &[]).out,
-        "no pending change sets
-"
-    );
+    assert_eq!(run(&ws, &["review"], "", &[]).out, "no pending change sets\n");
 }
 
 #[test]
@@ -145,28 +141,14 @@ fn diffs_are_colored_and_escape_workers_text() {
 #[test]
 fn pending_sets_are_listed_and_incomplete_ones_dropped() {
     let ws = TestWorkspace::new();
-    assert_eq!(
-        run(&ws, &["pending"], "", &[]).out,
-        "no pending change sets
-"
-    );
+    assert_eq!(run(&ws, &["pending"], "", &[]).out, "no pending change sets\n");
     let draft = ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD));
     let submission = Submission::of(&draft, "one of two").more_to_come();
     let set = ws.gate.worker("w").unwrap().submit(&submission).unwrap().set;
     let output = run(&ws, &["pending"], "", &[]).out;
     assert!(output.starts_with(&set) && output.contains("awaits more drafts"), "{output}");
-    assert_eq!(
-        run(&ws, &["drop", &set[..6]], "", &[]).out,
-        format!(
-            "{set} dropped
-"
-        )
-    );
-    assert_eq!(
-        run(&ws, &["pending"], "", &[]).out,
-        "no pending change sets
-"
-    );
+    assert_eq!(run(&ws, &["drop", &set[..6]], "", &[]).out, format!("{set} dropped\n"));
+    assert_eq!(run(&ws, &["pending"], "", &[]).out, "no pending change sets\n");
     // If two sets are pending, an id is required.
     ws.propose_deletion("src/a.py");
     ws.create(".github/x.yml", "x: 1\n");

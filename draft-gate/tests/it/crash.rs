@@ -17,7 +17,7 @@ use draft_gate::{Digest, Gate, MessageKind};
 use rustix::process::{Signal, getpid, kill_process};
 use test_support::is_nightly;
 
-use crate::support::{OLD, copy_workspace, create_stage, files, three_changes, with_line};
+use crate::support::{check_all_or_none, copy_workspace, create_stage, files, three_changes};
 
 const WORKSPACE: &str = "DRAFT_GATE_CRASH_WORKSPACE";
 const POINT: &str = "DRAFT_GATE_CRASH_POINT";
@@ -90,24 +90,13 @@ impl Stage {
     /// new, as recorded in the log.
     #[track_caller]
     fn check(&self, workspace: &Path, what: &str) -> bool {
-        let edited = fs::read_to_string(workspace.join("src/edited.py")).unwrap();
-        assert!(edited == OLD || edited == with_line(OLD), "{what}: {edited:?}");
-        let made = fs::read_to_string(workspace.join("new/made.py")).ok();
-        assert!(made.is_none() || made.as_deref() == Some("made\n"), "{what}: {made:?}");
-
-        let gate = Gate::open(workspace).unwrap();
-        let verified = gate.verify();
-        assert!(verified.is_ok(), "{what}: {verified:?}");
-        let edited = fs::read_to_string(workspace.join("src/edited.py")).unwrap() == with_line(OLD);
+        let (gate, edited) = check_all_or_none(workspace, what);
         let made = workspace.join("new/made.py").exists();
         let removed = !workspace.join("src/removed.py").exists();
         assert!(
             edited == made && made == removed,
             "{what}: edited {edited}, made {made}, removed {removed}"
         );
-
-        let n_accepted = gate.records().unwrap().iter().filter(|it| it.event == "accepted").count();
-        assert_eq!(n_accepted, usize::from(edited), "{what}");
         let inbox = gate.inbox("w", "t", None).unwrap();
         let n_told = inbox.iter().filter(|it| it.kind == MessageKind::DraftAccepted).count();
         assert_eq!(n_told, usize::from(edited), "{what}");

@@ -11,7 +11,7 @@ use crate::support::TestWorkspace;
 const CLIENT: &str = "mcp-2.3.0";
 
 #[test]
-fn the_official_client_runs_the_whole_cycle() {
+fn the_official_mcp_client_can_request_submit_and_judge_drafts() {
     let Some(client) = peers::find(CLIENT, "GRAPH_REQUIRE_MCP") else { return };
     let ws = TestWorkspace::new();
     let old = "import sys\n\n\ndef main():\n    print(\"watching\")\n\n\nmain()\n";

@@ -85,6 +85,7 @@ fn rejected_texts_leave_no_partial_set() {
 fn texts_with_too_many_files_leave_no_partial_set() {
     let ws = TestWorkspace::new();
     let many: String = (0..201).map(|it| format!("```src/{it}.py\nx = {it}\n```\n")).collect();
+    assert_eq!(extract(&many), Err("it has more than 200 files"));
     assert!(ws.gate.submit_text("w", "t", &many).is_err());
     assert!(ws.gate.incomplete().unwrap().is_empty());
     let set = ws.gate.submit_text("w", "t", "```src/next.py\nnext\n```\n").unwrap().set;

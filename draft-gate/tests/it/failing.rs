@@ -10,19 +10,10 @@ use draft_gate::{Decision, Digest, DraftRequest, Error, Gate, Submission};
 
 use crate::support::{OLD, TestWorkspace, files, with_line};
 
-/// Submits edits to `src/b.py` and `src/a.py` as one set.
-fn two_edits(ws: &TestWorkspace) -> String {
-    ws.put("src/b.py", OLD);
-    let first = ws.draft(&DraftRequest::edit("src/b.py", "t"), &with_line(OLD));
-    let worker = ws.gate.worker("w").unwrap();
-    worker.submit(&Submission::of(&first, "x").more_to_come()).unwrap();
-    ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set
-}
-
 #[test]
 fn sets_with_a_rejected_file_cannot_be_accepted() {
     let ws = TestWorkspace::with_contract(r#"{"draft_gate": {"preview": "always"}}"#);
-    let set = two_edits(&ws);
+    let set = ws.submit_two_edits();
     let seen_whole = ws.gate.judge(&set).unwrap();
     ws.put(
         "_handoff/TASK_CONTRACT.json",
@@ -99,17 +90,13 @@ fn sets_that_cannot_be_applied_are_escalated_and_block_no_others() {
 #[test]
 fn failed_rollbacks_keep_the_journal_and_are_reported() {
     let ws = TestWorkspace::new();
-    let set = two_edits(&ws);
+    let set = ws.submit_two_edits();
     let blob = ws.path(&format!("_handoff/gate/blobs/{}", Digest::of(OLD.as_bytes())));
     let (file, gone) = (ws.path("src/a.py"), blob.clone());
     let n_exchanges = AtomicUsize::new(0);
     let hook = move |what: &'static str, _: &str| {
         if what == "exchange two files" && n_exchanges.fetch_add(1, Ordering::SeqCst) == 1 {
-            fs::write(
-                &file, "saved concurrently
-",
-            )
-            .unwrap();
+            fs::write(&file, "saved concurrently\n").unwrap();
             fs::remove_file(&gone).unwrap();
         }
     };
@@ -123,11 +110,7 @@ fn failed_rollbacks_keep_the_journal_and_are_reported() {
     fs::write(blob, OLD).unwrap();
     let again = Gate::open(ws.path("")).unwrap();
     assert_eq!(ws.text("src/b.py"), OLD);
-    assert_eq!(
-        ws.text("src/a.py"),
-        "saved concurrently
-"
-    );
+    assert_eq!(ws.text("src/a.py"), "saved concurrently\n");
     assert_eq!(ws.count("taken_back"), 1);
     assert_eq!(again.judge(&set).unwrap().decision, Decision::Escalate);
 }

@@ -16,6 +16,7 @@ fn parse_path(input: &[u8]) -> Result<usize, &'static str> {
     assert_eq!(parsed.as_str(), path);
     let components: Vec<Component<'_>> = Path::new(&*path).components().collect();
     assert!(components.iter().all(|it| matches!(it, Component::Normal(_))), "{path:?}");
+    assert!(!path.contains(['\\', '\0', '\n']), "{path:?}");
     let joined = match parsed.parent() {
         "" => parsed.name().to_owned(),
         parent => format!("{parent}/{}", parsed.name()),
@@ -38,8 +39,8 @@ fn accepted_paths_stay_in_the_workspace() {
 /// Separates the old text from the new one in an input.
 const SEPARATOR: u8 = 0xff;
 
-/// Compares two texts. Applying the diff to the old text must yield the new one, and what the gate does with the
-/// submitted text must not panic.
+/// Compares two texts. Applying the diff to the old text must yield the new one, and the gate must process the
+/// submitted text without a panic.
 fn compare(input: &[u8]) -> impl std::hash::Hash + use<> {
     let at = input.iter().position(|it| *it == SEPARATOR).unwrap_or(input.len());
     let (old, new) = (&input[..at], input.get(at + 1..).unwrap_or_default());

@@ -94,7 +94,7 @@ fn names_that_look_like_existing_ones_are_rejected_with_advice() {
         let advice = format!("spell it `{existing}`; otherwise choose another name");
         assert!(error.to_string().contains(&advice), "{error}");
     }
-    // Names of ASCII characters that look similar are different.
+    // Similar names that consist of ASCII characters do not collide.
     ws.put("src/v1.py", "x\n");
     worker.request(&DraftRequest::create("src/vl.py", "t")).unwrap();
     // A path that looks like ASCII text is shown to a person.

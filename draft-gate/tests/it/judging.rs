@@ -247,41 +247,22 @@ fn the_preview_setting_applies() {
     check(&ws.propose_deletion("src/a.py"), Decision::Reject, "deletion");
 }
 
-#[test]
-fn checks_without_a_runner_are_escalated() {
-    let contract = r#"{"draft_gate": {"checks": [{"name": "tests", "program": "true"}]}}"#;
-    let ws = TestWorkspace::with_contract(contract);
-    check(&ws.edit("src/a.py", &with_line(OLD)), Decision::Escalate, "checks");
-}
-
 /// If another program saves the file between the last read and the exchange, that program's version must be restored.
 #[test]
 fn concurrent_edits_are_restored() {
     let ws = TestWorkspace::new();
-    ws.put("src/b.py", OLD);
-    let worker = ws.gate.worker("w").unwrap();
-    let first = ws.draft(&DraftRequest::edit("src/b.py", "t"), &with_line(OLD));
-    worker.submit(&Submission::of(&first, "x").more_to_come()).unwrap();
-    let set = ws.submit(&ws.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set;
+    let set = ws.submit_two_edits();
     let file = ws.path("src/a.py");
     let n_exchanges = std::sync::atomic::AtomicUsize::new(0);
     let hook = move |what: &'static str, _: &str| {
         let is_exchange = what == "exchange two files";
         if is_exchange && n_exchanges.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 1 {
-            std::fs::write(
-                &file, "saved concurrently
-",
-            )
-            .unwrap();
+            std::fs::write(&file, "saved concurrently\n").unwrap();
         }
     };
     let gate = draft_gate::Gate::open_with_hook(ws.path(""), hook).unwrap();
     check(&gate.judge(&set).unwrap(), Decision::Escalate, "conflict");
-    assert_eq!(
-        ws.text("src/a.py"),
-        "saved concurrently
-"
-    );
+    assert_eq!(ws.text("src/a.py"), "saved concurrently\n");
     // The other file in the set was already applied and is rolled back.
     assert_eq!(ws.text("src/b.py"), OLD);
     assert_eq!(ws.count("taken_back"), 1);

@@ -16,7 +16,7 @@ use std::{
 
 use draft_gate::{Decision, Digest, DraftRequest, Error, Gate, Submission};
 
-use crate::support::{OLD, copy_workspace, create_stage, three_changes, with_line};
+use crate::support::{self, OLD, copy_workspace, create_stage, three_changes, with_line};
 
 /// Identity of a file or directory, independent of its name. It includes a time because inode numbers can be reused.
 type Id = (u64, SystemTime);
@@ -167,20 +167,10 @@ enum IsDone {
     Perhaps,
 }
 
-/// Checks that every file is intact before recovery. Checks that after recovery either all files are old or all are
-/// new, as recorded in the log.
+/// Like [`support::check_all_or_none`], and checks that no accepted set is lost.
 #[track_caller]
 fn check_all_or_none(start: &Path, is_done: IsDone, what: &str) -> (Gate, bool) {
-    let edited = fs::read_to_string(start.join("src/edited.py")).unwrap();
-    assert!(edited == OLD || edited == with_line(OLD), "{what}: {edited:?}");
-    let made = fs::read_to_string(start.join("new/made.py")).ok();
-    assert!(made.is_none() || made.as_deref() == Some("made\n"), "{what}: {made:?}");
-    let gate = Gate::open(start).unwrap_or_else(|error| panic!("{what}: {error}"));
-    let verified = gate.verify();
-    assert!(verified.is_ok(), "{what}: {verified:?}");
-    let is_new = fs::read_to_string(start.join("src/edited.py")).unwrap() == with_line(OLD);
-    let count = gate.records().unwrap().iter().filter(|it| it.event == "accepted").count();
-    assert_eq!(count, usize::from(is_new), "{what}");
+    let (gate, is_new) = support::check_all_or_none(start, what);
     assert!(is_new || is_done == IsDone::Perhaps, "{what}: an accepted set is lost");
     (gate, is_new)
 }

@@ -83,7 +83,7 @@ impl Steps {
     }
 }
 
-/// Works on one file until `end`, and longer if no step has succeeded or none was refused.
+/// Works on one file until `end`, or longer if by then no step has succeeded or none was refused.
 fn work(ws: &TestWorkspace, number: usize, end: Instant, steps: &Steps) {
     let name = format!("w{number}");
     let worker = ws.gate.worker(&name).unwrap();

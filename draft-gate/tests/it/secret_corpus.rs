@@ -1,9 +1,9 @@
 //! Measures how many secrets the rules find, and how many lines without a secret they report, on a generated corpus.
 //!
-//! The corpus consists of templates in `corpus`. A seeded generator fills in passwords, keys and names, so it contains no
-//! real secrets. The templates of the part `held_out` were written before the rules that they measure, and those of the
-//! parts `unseen` before they were measured; the first measurement is noted in each file, and the rules were extended
-//! afterwards. New templates are added to the part `developed`.
+//! The corpus consists of templates in `corpus`. A seeded generator fills in passwords, keys and names, so it contains
+//! no real secrets. The templates of the part `held_out` were written before the rules that they measure, and those of
+//! the parts `unseen` before they were measured; the first measurement is noted in each file, and the rules were
+//! extended afterwards. New templates are added to the part `developed`.
 
 use draft_gate::{Finding, scan};
 
@@ -20,7 +20,7 @@ const WORDS: [&str; 40] = [
 
 const MIXED: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
-/// The printable characters of ASCII except quotes and the backslash.
+/// The printable ASCII characters except quotes and the backslash.
 const PRINTABLE: &str =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789!#$%&()*+,-./:;<=>?@[]^_{|}~";
 /// The alphabet of base58, without letters and digits that look alike.

@@ -11,8 +11,7 @@ use tempfile::TempDir;
 pub(crate) const OLD: &str = "one\ntwo\nthree\nfour\nfive\nsix\n";
 
 /// Content of the file outside the workspace.
-const OUTSIDE_TEXT: &str = "outside: must not be read or written
-";
+const OUTSIDE_TEXT: &str = "outside: must not be read or written\n";
 
 pub(crate) struct TestWorkspace {
     dir: TempDir,
@@ -77,6 +76,15 @@ impl TestWorkspace {
     pub(crate) fn create(&self, path: &str, content: &str) -> Judgement {
         let draft = self.draft(&DraftRequest::create(path, "t"), content);
         self.gate.judge(&self.submit(&draft).set).unwrap()
+    }
+
+    /// Submits edits to `src/b.py` and `src/a.py` as one set.
+    pub(crate) fn submit_two_edits(&self) -> String {
+        self.put("src/b.py", OLD);
+        let first = self.draft(&DraftRequest::edit("src/b.py", "t"), &with_line(OLD));
+        let worker = self.gate.worker("w").unwrap();
+        worker.submit(&Submission::of(&first, "x").more_to_come()).unwrap();
+        self.submit(&self.draft(&DraftRequest::edit("src/a.py", "t"), &with_line(OLD))).set
     }
 
     pub(crate) fn propose_deletion(&self, path: &str) -> Judgement {
@@ -152,4 +160,21 @@ pub(crate) fn three_changes(gate: &Gate) -> (String, Digest) {
     let set = worker.submit(&Submission::of(&removed, "x")).unwrap().set;
     let fingerprint = gate.judge(&set).unwrap().fingerprint;
     (set, fingerprint)
+}
+
+/// Checks that every file is intact before recovery. Checks that after recovery either all files are old or all are
+/// new, as recorded in the log.
+#[track_caller]
+pub(crate) fn check_all_or_none(workspace: &Path, what: &str) -> (Gate, bool) {
+    let edited = fs::read_to_string(workspace.join("src/edited.py")).unwrap();
+    assert!(edited == OLD || edited == with_line(OLD), "{what}: {edited:?}");
+    let made = fs::read_to_string(workspace.join("new/made.py")).ok();
+    assert!(made.is_none() || made.as_deref() == Some("made\n"), "{what}: {made:?}");
+    let gate = Gate::open(workspace).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let verified = gate.verify();
+    assert!(verified.is_ok(), "{what}: {verified:?}");
+    let is_new = fs::read_to_string(workspace.join("src/edited.py")).unwrap() == with_line(OLD);
+    let count = gate.records().unwrap().iter().filter(|it| it.event == "accepted").count();
+    assert_eq!(count, usize::from(is_new), "{what}");
+    (gate, is_new)
 }
