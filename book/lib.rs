@@ -48,7 +48,7 @@ mod chapters {
     chapter!(threat_model, "threat-model.md");
 }
 
-/// READMEs whose crates cannot test them, because their examples use crates that the crate does not depend on.
+/// READMEs that their own crates cannot test, because the examples use crates that are not dependencies there.
 #[cfg(doctest)]
 mod readmes {
     #[doc = include_str!("../graph-core/README.md")]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Default directory of all runs.
+/// Default runs directory: the parent of the directories of all runs.
 pub const RUNS_DIR: &str = "runs";
 
 /// Returns the default directory of a new run.

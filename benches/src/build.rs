@@ -80,7 +80,7 @@ pub struct Build {
 struct Cost {
     /// Number of compiled packages, including the program itself.
     packages: usize,
-    /// Processor time of cargo and all compilers.
+    /// CPU time of cargo and all compilers.
     cpu: Duration,
     duration: Duration,
 }
@@ -136,7 +136,7 @@ fn changes_builds(name: &OsStr) -> bool {
         || name == "CARGO_INCREMENTAL"
 }
 
-/// Returns the processor time of all child processes that have ended.
+/// Returns the CPU time of all child processes that have ended.
 fn cpu_of_children() -> io::Result<Duration> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).map_err(io::Error::from)?;
     let time = |it: nix::sys::time::TimeVal| {
@@ -156,7 +156,7 @@ fn count_packages(messages: &str) -> usize {
     ids.map(|it| it.package_id).collect::<BTreeSet<_>>().len()
 }
 
-/// Returns the ratio of the processor times of the cheapest peer and the engine, and the name of this peer.
+/// Returns the ratio of the CPU times of the cheapest peer and the engine, and the name of this peer.
 pub fn ratio_to_best_peer(builds: &[Build]) -> Option<(f64, &'static str)> {
     let cpu = |it: &Build| Some(it.cost.as_ref().ok()?.cpu.as_secs_f64());
     let engine = builds.iter().find(|it| it.peer == ENGINE).and_then(cpu)?;

@@ -67,7 +67,7 @@ pub fn describe<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     format!("{count} texts of {length} characters")
 }
 
-/// The texts of an agent, which a model and a tool without any latency produce.
+/// Lengths of the texts of an agent. Its model and its tool return them without latency.
 #[derive(Clone, Copy, Debug)]
 pub enum Texts {
     /// Arguments of 3,600 characters and results of 36,180, as in LangGraph's benchmark.

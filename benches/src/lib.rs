@@ -1,8 +1,8 @@
 //! Benchmarks.
 //!
-//! They compare the engine with handwritten code, with LangGraph and with other Rust crates, our savers with LangGraph's,
-//! and eager graphs with ordinary ones. They also measure the overhead of the layers of `llm`, the start of sandboxes,
-//! and builds with an empty target directory.
+//! They compare the engine with handwritten code, with LangGraph and with other Rust crates, our savers with
+//! LangGraph's, and eager graphs with ordinary ones. They also measure the overhead of the layers of `llm`, the start
+//! of sandboxes, and builds with an empty target directory.
 
 #![allow(missing_docs, reason = "only the tests and programs of this workspace use this crate")]
 

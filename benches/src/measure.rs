@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use crate::compare::cost::median;
+
 /// Runs a workload once and returns the duration of the measured part.
 pub type Run = Box<dyn FnMut() -> Duration>;
 
@@ -61,13 +63,7 @@ impl Samples {
     pub fn cost(&self) -> Option<Cost> {
         let mut sorted = self.0.clone();
         sorted.sort_by(f64::total_cmp);
-        let min = *sorted.first()?;
-        let middle = sorted.len() / 2;
-        let median = match sorted.len() % 2 {
-            0 => f64::midpoint(sorted[middle - 1], sorted[middle]),
-            _ => sorted[middle],
-        };
-        Some(Cost { median, min })
+        Some(Cost { min: *sorted.first()?, median: median(&sorted) })
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The program prints its version on the first line. Then each line `WORKLOAD SIZE RUNS` on standard input is answered
 //! by one line of JSON: `{"answer": …, "seconds": …, "cpu": …, "memory": …}`, or `{"cannot": …}` with a reason. The
-//! times are totals of all runs and exclude the construction of the graph, which is repeated only if another workload or
-//! size is requested. The memory is the growth of the resident memory during the runs, at its peak, in bytes.
+//! times are totals of all runs and exclude the construction of the graph, which is repeated only if another workload
+//! or size is requested. The memory is the growth of the resident memory during the runs, at its peak, in bytes.
 //!
 //! The programs of the Rust peers, in another workspace, include this file.
 
@@ -63,7 +63,8 @@ pub fn unknown(workload: &str) -> String {
 }
 
 fn measure(job: &mut Job, runs: usize) -> serde_json::Value {
-    // Resets the peak of the resident memory. Without permission, the growth since the start of the process counts.
+    // Reset the peak of the resident memory. If this is not permitted, the peak includes the time before the
+    // measurement.
     let _ = fs::write("/proc/self/clear_refs", "5");
     let (before, cpu, start) = (status_bytes("VmRSS:"), cpu_time(), Instant::now());
     let mut answer = String::new();
@@ -96,8 +97,8 @@ where
     Box::new(move || result_of_task(runtime.block_on(runtime.spawn(run()))))
 }
 
-/// Returns the result of a task, or resumes its panic without another message, so that the panic's message stays the
-/// last one on standard error, which the harness shows.
+/// Returns the result of a task. If the task panicked, resumes the panic without printing another message, because the
+/// harness shows the last message on standard error.
 fn result_of_task<T>(result: Result<T, JoinError>) -> T {
     result.unwrap_or_else(|error| panic::resume_unwind(error.into_panic()))
 }

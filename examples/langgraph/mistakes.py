@@ -66,7 +66,7 @@ show(lambda: graph.get_state(config))
 silent = StateGraph(Chat).add_node(confirm).add_edge(START, "confirm").compile()
 show(lambda: silent.invoke(ann))
 
-# A thread gets a whole state twice, or a stop at a node that it does not have.
+# A whole state as the input of an existing thread, and a stop at a node that does not exist.
 thread = greeter().compile(checkpointer=InMemorySaver())
 thread.invoke(ann, config)
 show(lambda: thread.invoke({"name": "", "lines": [], "mood": ""}, config))

@@ -16,8 +16,8 @@
 //! });
 //! ```
 //!
-//! The book's chapter [Threat model](../book/threat-model.html) lists guarantees that are tested with it; `cargo xtask book`
-//! renders it.
+//! The book's chapter [Threat model](../book/threat-model.html) lists guarantees that are tested with it; `cargo xtask
+//! book` renders it.
 
 mod corpus;
 mod mutate;

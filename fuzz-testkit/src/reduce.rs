@@ -2,7 +2,7 @@
 
 use std::panic;
 
-/// Maximum number of attempts, because each one runs the target.
+/// Maximum number of attempts. It bounds the time, because each attempt runs the target.
 const MAX_ATTEMPTS: usize = 2_000;
 
 /// Removes pieces of an input that fails, the longest first. Keeps a removal only if the shorter input still fails.

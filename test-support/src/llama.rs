@@ -29,7 +29,7 @@ pub struct Llama {
 }
 
 impl Llama {
-    /// Returns a server with the small model that is installed in the same directory.
+    /// Returns the server that is installed in `folder`, with the small model that is installed there too.
     pub fn new(folder: &Path) -> Self {
         let model = folder.join("model.gguf");
         Self { folder: folder.to_owned(), model, port: 0, context: 2048, threads: 1 }

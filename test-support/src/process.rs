@@ -45,14 +45,14 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Fails if the process has ended.
+        // Ignore errors, because the process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Returns the path of an example program of a package. Cargo builds the examples of the package whose tests it runs; if
-/// the program does not exist, the error says how to build it.
+/// Returns the path of an example program of a package. Cargo builds the examples of the package whose tests it runs;
+/// if the program does not exist, the error says how to build it.
 pub fn example(package: &str, name: &str) -> Result<PathBuf, String> {
     let test = env::current_exe().expect("a test can read its path");
     // The test is `target/<profile>/deps/<name>-<hash>`; examples are in `target/<profile>/examples`.

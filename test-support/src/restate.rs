@@ -25,7 +25,7 @@ MC4CAQAwBQYDK2VwBCIEIAcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcH
 -----END PRIVATE KEY-----
 ";
 
-/// Public key with which a worker recognises the calls of the server.
+/// Public key with which a worker verifies that calls come from the server.
 pub const PUBLIC_KEY: &str = "publickeyv1_GmaDrppBC7P5ARKV8g3djiwP89vz1jLK23V2GBjuAEGB";
 
 /// Maximum time of one request to the server.

@@ -13,7 +13,7 @@ use std::{
 /// not suffice, because they do not run when the tests are killed, nor for statics when `main` returns.
 const HOLD: &str = r#""$@" 2>&1 & cat >/dev/null; kill $!"#;
 
-/// Maximum time that a program takes to listen. It is long, because the first import of a large Python package and the first
+/// Maximum time until a program listens. It is long, because the first import of a large Python package and the first
 /// read of a model take minutes on a slow machine.
 const START_TIMEOUT: Duration = Duration::from_secs(900);
 

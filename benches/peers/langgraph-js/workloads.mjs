@@ -16,7 +16,7 @@ import { z } from "zod";
 const THREADS = 16;
 let names = 0;
 
-/** A workload that this program does not do, with the reason. */
+/** Thrown for a workload that this program does not implement, with the reason. */
 class Cannot extends Error {}
 
 const config = () => ({

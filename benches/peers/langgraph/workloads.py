@@ -39,7 +39,7 @@ LOOP = uvloop.new_event_loop()
 
 
 class Cannot(Exception):
-    """A workload that this program does not do, with the reason."""
+    """Raised for a workload that this program does not implement, with the reason."""
 
 
 def node(function):
@@ -420,7 +420,7 @@ def start_server():
     command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen([*command, "--n-jobs-per-worker", "10"], cwd=directory, **quiet)
-    # If the benchmark is interrupted, it does not end this process, which ends at the end of its input.
+    # This process also ends if the benchmark is interrupted, because its standard input is then closed.
     atexit.register(process.kill)
     while process.poll() is None:
         try:

@@ -51,7 +51,8 @@ Names:
 ";
 
 fn main() -> ExitCode {
-    // The benchmark is also the program in its sandboxes, and the program of two of the peers.
+    // This program is also the guest agent; in a guest, this call does not return. Two of the peers are this program
+    // with an argument.
     guest::enter(Agent::new);
     match env::args().nth(1).as_deref() {
         Some(peer::ENGINE) => {

@@ -49,7 +49,8 @@ impl Cell {
     }
 }
 
-/// Returns the outcome of a peer with this median time. The fastest round took half of it, the slowest one twice as long.
+/// Returns the outcome of a peer with this median time. The fastest round took half of it, the slowest one twice as
+/// long.
 #[cfg(test)]
 pub(crate) fn measured(median: f64, rounds: usize) -> Outcome {
     let (min, max, cpu) = (median / 2.0, median * 2.0, median);

@@ -9,7 +9,7 @@ pub struct Cost {
     pub median: f64,
     pub min: f64,
     pub max: f64,
-    /// Processor time in nanoseconds, median of the rounds.
+    /// CPU time in nanoseconds, median of the rounds.
     pub cpu: f64,
     /// Number of measured rounds, without the warm-up round. If it is 0, the times are those of the first run of a new
     /// process.
@@ -20,7 +20,7 @@ pub struct Cost {
     pub stored: Option<u64>,
 }
 
-/// The time and the processor time of one unit, in nanoseconds.
+/// The time and the CPU time of one unit, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
     pub(super) time: f64,

@@ -10,7 +10,7 @@ use std::{
 use super::peer::Peer;
 use crate::{data, storage, table::cell_text};
 
-/// Share of the processors that other programs may use before the results mention it.
+/// Share of the processors that other programs may use without a note in the results.
 const IDLE_SHARE: f64 = 0.1;
 
 /// Describes the processors and the disk that contains `scratch`. Takes about two seconds.
@@ -51,7 +51,7 @@ struct Ticks {
 /// Reads the first line of Linux's `/proc/stat`: the time of all processors, by use.
 fn processor_ticks(stat: &str) -> Option<Ticks> {
     let times = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
-    // The times of guests, which follow, are part of the first two.
+    // The remaining values are times of guests, which the first two values already include.
     let times: Vec<u64> = times.take(8).filter_map(|it| it.parse().ok()).collect();
     let [_user, _nice, _system, idle, waiting, ..] = times[..] else { return None };
     let all = times.iter().sum();

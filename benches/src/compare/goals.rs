@@ -6,7 +6,8 @@ use super::{cell::Cell, cost::Cost, peer::Kind};
 #[derive(Clone, Copy, Debug)]
 pub struct Goal {
     pub workload: &'static str,
-    /// Size at which the goal applies. A ratio that was not measured at this size is taken from the largest smaller one.
+    /// Size at which the goal applies. A ratio that was not measured at this size is taken from the next smaller size
+    /// at which it was measured.
     pub size: usize,
     /// The peers to compare with. The engine is compared with itself at a tenth of the size, where the cost of a unit
     /// should be the same. Ignored if the limit is a time.
@@ -91,8 +92,8 @@ pub struct Verdict {
 }
 
 impl Goal {
-    /// Returns the measured value. A time is measured at the size of the goal; a ratio is measured at that size or, if no
-    /// peer was measured there, at the largest smaller size.
+    /// Returns the measured value. A time is measured at the size of the goal; a ratio is measured at that size or, if
+    /// no peer was measured there, at the largest smaller size.
     pub fn verdict(&self, cells: &[Cell]) -> Option<Verdict> {
         if let Limit::Nanos(limit) = self.limit {
             let ours = self.cost(self.engine(cells, self.size)?);

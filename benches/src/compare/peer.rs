@@ -51,7 +51,7 @@ pub struct Measured {
     pub answer: String,
     /// Total duration of all runs.
     pub seconds: f64,
-    /// Processor time of all threads.
+    /// CPU time of all threads.
     pub cpu: f64,
     /// Growth of the resident memory at its peak, in bytes.
     pub memory: u64,

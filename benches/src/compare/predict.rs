@@ -25,7 +25,7 @@ pub(super) fn outcome_without_run(
         Some((it.size as f64, seconds))
     });
     let (last, seconds) = measured.next()?;
-    // Assume that the time grows at least linearly with the size, and as fast as between the last two sizes.
+    // Assume that the time keeps growing as it did between the last two sizes, with an exponent from 1 (linear) to 2.5.
     let exponent = match measured.next() {
         Some((before, its)) => ((seconds / its).ln() / (last / before).ln()).clamp(1.0, 2.5),
         None => 1.0,

@@ -89,13 +89,13 @@ mod tests {
     use crate::compare::cell::{Outcome, sample_cells};
 
     #[test]
-    fn peer_without_a_right_answer_is_missing() {
+    fn peer_without_a_correct_answer_is_reported_as_missing() {
         let peers = ["engine", "by hand", "slow", "absent"];
         assert_eq!(missing(&peers, &sample_cells()), ["slow", "absent"]);
     }
 
     #[test]
-    fn size_without_a_result_of_the_engine_is_missing() {
+    fn size_without_a_result_of_the_engine_is_reported_as_missing() {
         let mut cells = sample_cells();
         cells[3].outcome = Outcome::Absent("failed".to_owned());
         assert_eq!(missing(&["engine", "by hand"], &cells), ["engine loop 100000"]);
@@ -113,7 +113,7 @@ mod tests {
         let text = "# Results\n\nIntro (a).\n\n## loop\n\n![loop: time](loop.svg)\n\n![a](b.svg)\n";
         fs::write(results.join("results.md"), text).unwrap();
         fs::write(results.join("loop.svg"), "<svg/>").unwrap();
-        // The second time, there is something to replace.
+        // The second call replaces the result of the first one.
         for _ in 0..2 {
             publish(root.path(), &results, "- fast\n").unwrap();
         }

@@ -102,7 +102,7 @@ fn table(workload: &Workload, peers: &[&str], cells: &[&Cell]) -> String {
             let cell = own().find(|it| it.size == *size);
             let _ = write!(text, " {} |", cell.map_or_else(String::new, |it| describe(it)));
         }
-        // The columns for processor time and memory refer to the largest size at which the peer was measured.
+        // The columns for CPU time and memory refer to the largest size at which the peer was measured.
         let last = own().rev().find_map(|it| Some((it.size, it.cost()?)));
         let resource = |format: &dyn Fn(usize, &Cost) -> String| match last {
             Some((size, cost)) if Some(&size) == sizes.last() => format(size, cost),

@@ -18,7 +18,7 @@ pub struct Effort {
     pub rounds: usize,
     /// Time for all rounds of one peer at one size. Slow peers get fewer rounds.
     pub budget: Duration,
-    /// Longest expected run. A peer does not run at sizes at which it would take longer.
+    /// Maximum expected duration of a run. A peer does not run at sizes at which it would take longer.
     pub longest: Duration,
     /// Time for all workloads. Workloads that would start later are left out.
     pub total: Duration,
@@ -116,11 +116,11 @@ pub fn measure(
     Ok(cells)
 }
 
-/// The first run of a peer, in a new process, which then executes the rounds.
+/// The first run of a peer, and the new process in which it ran. The process then executes the rounds.
 struct Checked {
     session: Session,
     answer: String,
-    /// Duration, processor time and memory of the run.
+    /// Duration, CPU time and memory of the run.
     run: Measured,
     stored: Option<u64>,
 }
@@ -153,7 +153,7 @@ fn check(
     })
 }
 
-/// A peer that gave the right answer, with the samples of its rounds.
+/// A peer that returned the correct answer, with the samples of its rounds.
 struct Side {
     workload: &'static Workload,
     size: usize,

@@ -26,7 +26,8 @@ pub fn describe(dir: &Path) -> String {
     }
 }
 
-/// Returns the number of bytes that a process has written, if the system reports it. `self` is this process.
+/// Returns the number of bytes that a process has written, if the system reports it. `process` is a process id, or
+/// `self` for this process.
 pub(crate) fn written_bytes(process: &str) -> Option<u64> {
     let counts = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
     counts.lines().find_map(|it| it.strip_prefix("wchar: "))?.parse().ok()

@@ -15,8 +15,8 @@ use crate::langgraph::LangGraph;
 /// Size of the message that each step appends, in bytes.
 pub(crate) const MESSAGE: usize = 1_024;
 
-/// The measured numbers of steps, and whether LangGraph is also measured at each. LangGraph stores the whole list at every
-/// step, so its file would be too large for the longer threads.
+/// The measured numbers of steps, and whether LangGraph is also measured at each. LangGraph stores the whole list at
+/// every step, so its file would be too large for the longer threads.
 const STEPS: [(usize, bool); 4] = [(100, true), (1_000, true), (10_000, false), (100_000, false)];
 
 /// The file sizes for one number of steps.

@@ -1,7 +1,5 @@
-//! The floor of the stored loop: a bare SQLite transaction per step, by the same library, that inserts the same rows
-//! with the same settings.
-//!
-//! The rows are those that the engine stored for the same loop.
+//! The floor of the stored loop: one plain SQLite transaction per step. It inserts the rows that the engine stored for
+//! the same loop, with the same SQLite library and the same settings.
 
 use std::{path::Path, sync::Arc};
 
@@ -24,7 +22,7 @@ struct Commit {
 }
 
 pub(super) fn prepare(steps: usize) -> Job {
-    // Outside the directory of the harness, which counts the bytes that are stored there.
+    // Not in the directory of the harness, because the harness counts the bytes that are stored there.
     let directory = tempfile::tempdir().expect("a directory can be created");
     let recorded = directory.path().join("recorded.db");
     let saver = SqliteSaver::open(&recorded).expect("the database can be created");
@@ -55,7 +53,7 @@ fn read(connection: &Connection) -> rusqlite::Result<(Vec<String>, Vec<Commit>)>
     let checkpoints =
         rows("SELECT id, made_at, run, tips, body, records FROM checkpoint ORDER BY id", 6)?;
     let links = rows("SELECT prev, depth, bound, body FROM link ORDER BY id", 4)?;
-    // Every step stores the same number of links, up to those of the input.
+    // Distribute the links evenly: only the commit of the input may have stored a different number of them.
     let share = links.len().div_ceil(checkpoints.len().max(1)).max(1);
     let mut links = links.chunks(share).map(<[_]>::to_vec);
     let commit = |checkpoint| Commit { checkpoint, links: links.next().unwrap_or_default() };

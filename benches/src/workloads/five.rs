@@ -283,8 +283,8 @@ fn agent(calls: usize, texts: Texts, checkpoint: bool) -> Job {
     })
 }
 
-/// Runs an agent that calls a tool `calls` times, several times on the runtime of the caller. Returns the total length of
-/// the answers.
+/// Runs an agent that calls a tool `calls` times, several times on the runtime of the caller. Returns the total length
+/// of the answers.
 pub async fn run_agent(calls: usize, runs: usize) -> u64 {
     let agent = compile_agent(calls, Texts::Short, false);
     let mut length = 0;

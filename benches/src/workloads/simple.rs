@@ -18,44 +18,25 @@ use crate::{
 pub(super) fn prepare(workload: &str, size: usize) -> Option<Job> {
     let count = size as u64;
     Some(match workload {
-        "loop" => {
-            let graph = Arc::new(engine::loop_graph());
-            job(move || {
-                let graph = graph.clone();
-                async move { engine::run_loop(&graph, count).await.to_string() }
-            })
-        }
-        "fan-out" => {
-            let graph = Arc::new(engine::fan_out_graph());
-            job(move || {
-                let graph = graph.clone();
-                async move { engine::run_fan_out(&graph, count).await.to_string() }
-            })
-        }
+        "loop" => graph_job(engine::loop_graph(), move |graph| async move {
+            engine::run_loop(&graph, count).await.to_string()
+        }),
+        "fan-out" => graph_job(engine::fan_out_graph(), move |graph| async move {
+            engine::run_fan_out(&graph, count).await.to_string()
+        }),
         "growing-list" => {
-            let graph = Arc::new(engine::append_graph(Stopwatch::default()));
-            job(move || {
-                let graph = graph.clone();
-                async move { engine::run_append(&graph, Log::filled(0, size)).await.to_string() }
+            graph_job(engine::append_graph(Stopwatch::default()), move |graph| async move {
+                engine::run_append(&graph, Log::filled(0, size)).await.to_string()
             })
         }
-        "sequential" => {
-            let graph = Arc::new(engine::chain_graph(size));
-            job(move || {
-                let graph = graph.clone();
-                async move { engine::run_chain(&graph).await.to_string() }
-            })
-        }
+        "sequential" => graph_job(engine::chain_graph(size), |graph| async move {
+            engine::run_chain(&graph).await.to_string()
+        }),
         "sequential-checkpoint" => {
-            let graph = Arc::new(engine::checkpointed_chain_graph(size));
-            job(move || {
-                let graph = graph.clone();
-                async move {
-                    let options = at_exit();
-                    let thread = graph.thread(data::new_thread(), ()).with_options(options);
-                    let exit = thread.run(engine::Counter::default()).await;
-                    exit.expect("the run succeeds").into_state().count.to_string()
-                }
+            graph_job(engine::checkpointed_chain_graph(size), |graph| async move {
+                let thread = graph.thread(data::new_thread(), ()).with_options(at_exit());
+                let exit = thread.run(engine::Counter::default()).await;
+                exit.expect("the run succeeds").into_state().count.to_string()
             })
         }
         "nested" => nested(count),
@@ -63,6 +44,15 @@ pub(super) fn prepare(workload: &str, size: usize) -> Option<Job> {
         "cpu-branches" => cpu_branches(count),
         _ => return None,
     })
+}
+
+/// Creates a job that runs a graph.
+fn graph_job<G: 'static, F>(graph: G, run: impl Fn(Arc<G>) -> F + 'static) -> Job
+where
+    F: Future<Output = String> + Send + 'static,
+{
+    let graph = Arc::new(graph);
+    job(move || run(graph.clone()))
 }
 
 /// Returns the options of LangGraph's benchmark programs: no step limit, one checkpoint at the end.
@@ -107,14 +97,10 @@ fn nested(until: u64) -> Job {
         |inner: Inner| Outer::update().count(inner.value),
     );
     let graph = StateGraph::<Outer>::new().node(call).edge(START, "call").branch("call", turn);
-    let graph = Arc::new(graph.compile().expect("the graph is valid"));
-    job(move || {
-        let graph = graph.clone();
-        async move {
-            let options = RunOptions::new().step_limit(u32::MAX);
-            let exit = graph.with(options).run(Outer { count: 0, until }, ()).await;
-            exit.expect("the run succeeds").into_state().count.to_string()
-        }
+    graph_job(graph.compile().expect("the graph is valid"), move |graph| async move {
+        let options = RunOptions::new().step_limit(u32::MAX);
+        let exit = graph.with(options).run(Outer { count: 0, until }, ()).await;
+        exit.expect("the run succeeds").into_state().count.to_string()
     })
 }
 
@@ -149,13 +135,9 @@ fn cpu_branches(branches: u64) -> Job {
         (0..spins.branches).map(|it| send(spin, Seed(it))).collect()
     };
     let graph = StateGraph::<Spins>::new().node(spin).branch(START, scatter);
-    let graph = Arc::new(graph.compile().expect("the graph is valid"));
-    job(move || {
-        let graph = graph.clone();
-        async move {
-            let exit = graph.run(Spins { branches, ..Spins::default() }, ()).await;
-            data::spin_answer(exit.expect("the run succeeds").into_state().results)
-        }
+    graph_job(graph.compile().expect("the graph is valid"), move |graph| async move {
+        let exit = graph.run(Spins { branches, ..Spins::default() }, ()).await;
+        data::spin_answer(exit.expect("the run succeeds").into_state().results)
     })
 }
 

@@ -41,7 +41,7 @@ async fn run_thread(graph: &CompiledGraph<Chat>, thread: &str, until: usize) -> 
 
 /// Prepares a thread of many steps. Each run reads its state and adds one step, as a new request does.
 fn resume(steps: usize) -> Job {
-    // Without waiting for the disk, so that the preparation takes seconds instead of minutes.
+    // Commits do not wait for the disk, so that the preparation takes seconds instead of minutes.
     let path = data::database_path();
     let settings = Sqlite::settings().synchronous(Synchronous::Normal);
     let database = settings.open(&path).expect("the database can be created");
@@ -51,7 +51,7 @@ fn resume(steps: usize) -> Job {
     job(move || {
         let path = path.clone();
         async move {
-            // A new process: nothing of the thread is in memory.
+            // Like a new process, a new saver has nothing of the thread in memory.
             let saver = SqliteSaver::open(path).expect("the database exists");
             let graph = chat::graph(Arc::new(saver));
             let chat = run_thread(&graph, "long", steps).await;

@@ -64,7 +64,7 @@ pub(crate) fn prose(text: &str) -> Vec<&str> {
 pub(crate) fn links(text: &str) -> Vec<String> {
     let mut targets = vec![];
     for line in prose(text) {
-        // Every second part is inline code.
+        // Remove inline code: after splitting at backquotes, it is every second part.
         let line: String = line.split('`').step_by(2).collect();
         let ends = line.split("](").skip(1);
         targets.extend(ends.filter_map(|it| it.split_once(')')).map(|it| it.0.to_owned()));

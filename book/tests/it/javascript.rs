@@ -95,7 +95,7 @@ const answer = parts.filter((it) => it.type === "text-delta").map((it) => it.del
     },
 ];
 
-/// Reads the answer of a program with a transport of the AI SDK.
+/// JavaScript that reads an answer through the program's transport for the AI SDK.
 const READ_ANSWER: &str = r#"
 import { readUIMessageStream } from "ai";
 const messages = [{ id: "1", role: "user", parts: [{ type: "text", text: "Hello" }] }];
@@ -115,7 +115,8 @@ const NOT_RUN: [(&str, &str); 1] = [(
 const REPLACED_IMPORT: (&str, &str) =
     (r#"import { useChat } from "@ai-sdk/react";"#, "const useChat = (options) => options;");
 
-/// Functions that the checks use.
+/// JavaScript that is prepended to each checked program: a time limit, and the function `until`, which polls a
+/// condition.
 const SUPPORT: &str = r#"
 globalThis.IS_REACT_ACT_ENVIRONMENT = false;
 setTimeout(() => { console.error("the program hangs"); process.exit(1); }, 600_000);

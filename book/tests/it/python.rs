@@ -86,7 +86,7 @@ fn programs_with_the_agent2agent_client_run() {
     run(A2A, "", |program| program.code.contains(A2A_PROGRAM));
 }
 
-/// Runs the selected programs with packages that are in a directory of the peer.
+/// Runs the selected programs with packages of `peer`. `packages` is their directory, relative to that of the peer.
 fn run(peer: Peer, packages: &str, is_selected: fn(&Block) -> bool) {
     let Some(packages) = peer.find().map(|it| it.join(packages)) else { return };
     let Some(server) = Reference::start(peer) else { return };

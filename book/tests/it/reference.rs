@@ -18,7 +18,8 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// Starts the server on a free port. Returns `None` if it is not built; the test of `peer` is then skipped.
+    /// Starts the server on a free port. If it is not built, reports that the test with `peer` is skipped and returns
+    /// `None`.
     pub(crate) fn start(peer: Peer) -> Option<Self> {
         let program = example("graph-server", "reference").map_err(|why| peer.skip(&why)).ok()?;
         let data = tempfile::tempdir().unwrap();
@@ -28,7 +29,7 @@ impl Reference {
         Some(Self { _process: process, address, _data: data })
     }
 
-    /// Replaces the address of the chapters with the address of this server.
+    /// Replaces the server address that the chapters use with the address of this server.
     pub(crate) fn replace_address(&self, code: &str) -> String {
         code.replace(ADDRESS, &self.address)
     }

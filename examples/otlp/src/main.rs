@@ -3,8 +3,8 @@
 //! Start a collector that accepts OTLP over HTTP, such as Jaeger (on port 4318). Then run:
 //! `OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 cargo run -p otlp-example`
 //!
-//! The spans are `graph.run`, `graph.superstep`, `graph.task` and `graph.checkpoint`. Log events and calls that a
-//! node emits or makes belong to the span of the node's task.
+//! The spans are `graph.run`, `graph.superstep`, `graph.task` and `graph.checkpoint`. The log events that a node emits,
+//! and the calls that it makes, belong to the span of the node's task.
 #![expect(clippy::print_stdout, reason = "an example for the terminal")]
 
 use std::time::Duration;

@@ -111,7 +111,7 @@ where
 fn config(durability: Durability) -> RunnableConfig {
     RunnableConfig {
         recursion_limit: 20_000_000_000,
-        // Tokio's semaphores have no more permits.
+        // The maximum number of permits of a Tokio semaphore.
         max_parallel_tasks: usize::MAX >> 3,
         durability: Some(durability),
         ..RunnableConfig::new().with_thread_id(data::new_thread())
