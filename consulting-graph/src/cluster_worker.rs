@@ -248,7 +248,7 @@ mod tests {
         let build = || SharedModels::new(CallLimits::default()).get(&config, "", choice.clone());
         let key = ("local".to_owned(), choice.clone());
         let first = shared.insert(key.clone(), build().unwrap(), false);
-        // Another leg has built its own models at the same time.
+        // Another leg built its own models concurrently; `insert` discards them and returns the shared ones.
         assert!(Arc::ptr_eq(&first, &shared.insert(key.clone(), build().unwrap(), false)));
         assert!(find(&mut shared.lock(), &key).is_some());
         drop(first);

@@ -252,7 +252,7 @@ fn assigned_value(value: &str, file: FileKind, is_in_string: bool) -> Option<(&s
             return Some((value, form));
         }
     }
-    // Inside a string literal, such as a connection string, unquoted values are text.
+    // Inside a string literal, such as a connection string, an unquoted value is literal text, not an expression.
     let (value, form) = match file {
         _ if is_in_string => {
             (until(value, &[' ', '\t', ';', '&', '"', '\'', '`', ',']), ValueForm::Literal)

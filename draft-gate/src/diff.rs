@@ -33,7 +33,8 @@ pub enum DiffPrecision {
 pub(crate) const MAX_LINES: usize = 1_000_000;
 
 impl FileDiff {
-    /// Compares two texts. Time and memory grow linearly with the length of the texts, apart from a bounded constant.
+    /// Compares two texts. Time and memory are linear in the length of the texts, because the number of
+    /// comparison steps is limited.
     pub fn new(old: &str, new: &str) -> Self {
         if line_count(old).max(line_count(new)) > MAX_LINES {
             return Self::omitted(old);

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn pools_of_nodes_that_must_run_on_the_worker_of_the_run_are_rejected() {
+    fn nodes_that_cannot_run_on_another_worker_cannot_have_a_pool() {
         // Tasks of an eager graph are always executed by the worker of the run.
         let graph = StateGraph::<Essay>::new().node(write.pool("gpu")).edge(START, write).eager();
         let graph = graph.compile().expect("the graph is valid");

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn qemu_is_installed_from_backports_if_a_part_of_it_is() {
+    fn qemu_installation_falls_back_to_backports() {
         let codename = output_of("sh", &["-ec", ". /etc/os-release; echo \"$VERSION_CODENAME\""]);
         let codename = codename.expect("every distribution has this file");
         let ordinary = "install -y --no-install-recommends qemu-system-x86".to_owned();

@@ -84,10 +84,13 @@ pub fn plot(title: &str, cells: &[&Cell], peers: &[&str], axis: &Axis) -> Option
 
 /// A logarithmic scale.
 struct Scale {
-    /// Decimal logarithms of the ends.
+    /// Decimal logarithm of the lowest value of the axis.
     low: f64,
+    /// Decimal logarithm of the highest value of the axis.
     high: f64,
+    /// Coordinate of the lowest value.
     from: f64,
+    /// Coordinate of the highest value.
     to: f64,
 }
 

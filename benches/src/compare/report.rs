@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_name_the_size_if_it_is_not_the_largest() {
+    fn resources_state_their_size_unless_it_is_the_largest() {
         let mut cells = sample_cells();
         cells.truncate(4);
         let own: Vec<&Cell> = cells.iter().collect();

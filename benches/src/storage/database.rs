@@ -31,7 +31,7 @@ pub(crate) struct Pair {
     pub(crate) langgraph: String,
     /// Directory on the disk that contains both databases.
     pub(crate) dir: PathBuf,
-    /// URL of a third, empty database on the server that contains both databases; `None` if there is no server.
+    /// URL of another empty database on the same server; `None` if both databases are files.
     pub(crate) server: Option<String>,
 }
 

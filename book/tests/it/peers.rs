@@ -33,7 +33,7 @@ impl Peer {
         peers::find(self.dir, self.require)
     }
 
-    /// Reports that the test is skipped. Panics if the environment variable `require` is set.
+    /// Reports that the test is skipped. Panics if the environment variable that `require` names is set.
     pub(crate) fn skip(self, why: &str) {
         test_support::skip(self.require, why);
     }

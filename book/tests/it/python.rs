@@ -37,7 +37,11 @@ const A2A_PROGRAM: &str = "from a2a.client import";
 fn programs() -> Vec<Block> {
     let mut programs = all_blocks();
     programs.retain(|it| it.language() == "python");
-    assert!(programs.len() >= CHECKS.len(), "the documents contain only {}", programs.len());
+    assert!(
+        programs.len() >= CHECKS.len(),
+        "the documents contain only {} programs",
+        programs.len()
+    );
     programs
 }
 

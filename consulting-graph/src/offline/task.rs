@@ -1,4 +1,4 @@
-//! Tasks: model calls as typed data, from which the offline board answers.
+//! Tasks: typed descriptions of model calls. The offline board answers a call from its task, not from its prompt.
 
 use std::sync::Arc;
 

@@ -20,7 +20,7 @@ pub struct FigureChart {
     pub unit: ChartUnit,
     /// The periods, oldest first.
     pub periods: Vec<String>,
-    /// One more figure for each period, shown below the name of the period. May be empty.
+    /// An additional figure for each period, shown below the name of the period. May be empty.
     pub captions: Vec<String>,
     pub series: Vec<FigureSeries>,
 }

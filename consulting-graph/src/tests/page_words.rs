@@ -6,7 +6,7 @@ use sandbox_vm::report::IsolationLevel;
 
 use crate::report::Isolation;
 
-/// Returns the source file with the words.
+/// Returns the expected text of `web/src/lib/isolation-words.ts`.
 fn words() -> String {
     let levels =
         [IsolationLevel::Vm, IsolationLevel::Kernel, IsolationLevel::Process, IsolationLevel::Off];

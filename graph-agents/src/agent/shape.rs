@@ -152,8 +152,8 @@ impl Shape {
             graph = graph.json_branch("tools", self.after_tools());
             let mut targets = vec!["tools".to_owned(), to.exit.clone()];
             let settings = self.model_route;
-            // Retries of malformed calls also lead to the loop entry. They are not declared, so that the drawing shows
-            // the ordinary loop.
+            // Retries of malformed calls also go to the loop entry, but no edge is declared for them, so that the
+            // drawing shows the ordinary loop.
             if self.has_response || deciding.is_some() {
                 targets.push(to.loop_entry.clone());
             }

@@ -113,7 +113,7 @@ impl Middleware for EndAfterModel {
 }
 
 #[tokio::test]
-async fn unexecuted_calls_of_an_agent_that_middleware_ends_are_answered_with_errors() {
+async fn unexecuted_calls_get_error_results_if_middleware_ends_the_agent() {
     for mode in [OutputMode::LastMessage, OutputMode::FullHistory] {
         let model = ScriptedModel::new([calls(&["transfer_to_bob"]), AiMessage::new("done")]);
         let bob = Agent::new(ScriptedModel::new([calls(&["three", "three"])]))

@@ -245,7 +245,7 @@ async fn write(essay: &Trail, cx: &Context<Probe>) -> Result<TrailUpdate, NodeEr
 }
 
 #[tokio::test]
-async fn a_declared_graph_is_drawn_and_read_like_a_subgraph() {
+async fn a_graph_declared_by_a_node_is_drawn_and_inspected_like_a_subgraph() {
     let probe = Probe::default();
     let declared = runs_graph(write, &drafting()).runs_in("test");
     let declared = thread_of(graph().node(declared.retry(1)).edge(START, write), &probe);

@@ -10,8 +10,8 @@ use tokio::sync::Notify;
 use super::{ClientNetwork, Metrics, Problem};
 
 /// Limits the number of concurrent event streams. If the limit is reached, a new stream replaces the oldest stream of
-/// the client with the most streams, provided that this client still has at least as many streams as the new stream's
-/// client. Otherwise, the new stream is rejected.
+/// the client with the most streams. The new stream is rejected instead if its client would then have more streams than
+/// the client whose stream is replaced.
 #[derive(Debug, Clone)]
 pub struct StreamLimit {
     limit: usize,
@@ -47,7 +47,7 @@ impl StreamLimit {
         Self { limit, open: Arc::default(), metrics }
     }
 
-    /// Opens a stream of a client. Fails if the limit is reached and no other client has more streams.
+    /// Opens a stream of a client. Fails if the limit is reached and no stream can be replaced.
     pub(super) fn acquire(&self, client: ClientNetwork) -> Result<StreamPermit, Problem> {
         let mut open = self.lock();
         if open.streams.len() >= self.limit && !open.replace_for(client) {

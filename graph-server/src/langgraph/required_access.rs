@@ -62,7 +62,8 @@ fn of_a2a(method: &str) -> &'static [(Resource, Action)] {
     }
 }
 
-/// Returns whether a query parameter may have the value `true`.
+/// Returns whether a query parameter may be set to true. Every value except `0` and `false` counts as true. Also
+/// returns `true` if the query cannot be parsed.
 fn has_flag(uri: &Uri, flag: &str) -> bool {
     let parameters = Query::<Vec<(String, String)>>::try_from_uri(uri);
     parameters.map_or(true, |Query(parameters)| {

@@ -134,9 +134,9 @@ impl GraphBuilder {
         self.is_resuming |= in_new_process;
         let next = self.find_step(number + 1);
         let Some(state) = next.and_then(|it| it.state.take()) else { return };
-        // The removed state may be the result of step `number`. A nested graph continues even if its events are not
-        // read, so the event that reported this result may have been lost in an earlier run. The state of the root also
-        // changes when a command is applied between steps; such a state is not the result of a step.
+        // Record the removed state as the result of step `number` if the event that reported this result was lost. That
+        // happens if an earlier run of a nested graph continued after its events were no longer read. The state of the
+        // root also changes when a command is applied between steps; such a state is not the result of a step.
         let mut before = self.steps.iter().rev().filter(|it| it.number <= number);
         let before = before.find_map(|it| it.state.as_ref());
         let is_restarted = self.is_restarted || in_new_process;

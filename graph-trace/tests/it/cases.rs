@@ -77,7 +77,7 @@ step 1
 done
 "#;
 
-/// After an answer, only the handler is executed again. The actions of the body are kept.
+/// When the interrupt is answered, only the error handler runs again. The trace keeps the actions of the node itself.
 #[tokio::test]
 async fn an_interrupted_handler_keeps_the_actions_of_the_body() {
     let graph = StateGraph::<Log, TestEnv>::new()

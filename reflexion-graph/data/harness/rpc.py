@@ -17,7 +17,7 @@ MODULES = set("""abc argparse array ast asyncio base64 binascii bisect calendar 
                  math numbers operator os pathlib pickle posixpath pprint queue random re secrets shlex shutil signal
                  statistics string struct subprocess sys tempfile textwrap threading time tokenize traceback types typing
                  unicodedata unittest urllib.parse uuid warnings weakref xml.etree.ElementTree zlib zoneinfo""".split())
-# Packages of the standard library whose exceptions keep their class.
+# Packages of the standard library whose exceptions keep their class when they are sent to the other process.
 EXCEPTION_PACKAGES = set("""argparse asyncio binascii calendar concurrent configparser copy csv _csv dataclasses decimal email
                             enum getopt graphlib http ipaddress json locale lzma pickle _pickle queue _queue re shutil
                             socket sqlite3 ssl statistics struct subprocess tarfile threading tomllib urllib uuid xml

@@ -80,7 +80,7 @@ async fn wrong_shell_programs_cannot_pass_their_tests() {
         // Each command of the tests counts, even if the shell would ignore its failure.
         ("twice() { echo 1; }", "set +e\n[ \"$(twice 4)\" = 8 ]\ntrue\n"),
         ("twice() { echo 1; }", "[ \"$(twice 4)\" = 8 ] && echo good\ntrue\n"),
-        // A shift is not a here-document, and commands after a here-document count.
+        // `<<` in arithmetic starts no here-document, and the commands after a here-document are checked too.
         ("twice() { echo 1; }", "echo $((1 << 2))\n[ \"$(twice 4)\" = 8 ] && echo good\ntrue\n"),
         ("twice() { echo 1; }", "cat <<END\na\nEND\n[ \"$(twice 4)\" = 8 ] && echo good\ntrue\n"),
         // The program cannot change the definitions that the tests see.

@@ -93,7 +93,7 @@ export interface FigureChart {
   form: "columns" | "lines";
   unit: "dollars" | "fraction";
   periods: string[];
-  /** One more figure for each period, or empty. */
+  /** An additional figure for each period, shown below the name of the period. May be empty. */
   captions: string[];
   series: { name: string; values: (number | null)[] }[];
 }

@@ -138,7 +138,7 @@ impl CancelOnDrop {
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        // The events of a run that another replica continues are closed too.
+        // The buffer is also closed if another replica continues the run.
         let is_disconnected = !self.live.buffer.is_closed() && !self.manager.is_shutting_down();
         if self.enabled && is_disconnected {
             let (manager, live) = (self.manager.clone(), self.live.clone());

@@ -243,8 +243,8 @@ impl SharedParts {
         }
     }
 
-    /// Numbers an item with the given JSON, unless it is short or already numbered. A string in a list may already be
-    /// numbered, because it is first packed on its own.
+    /// Assigns a number to an item with the given JSON, unless the JSON is short or already has one. A string in a list
+    /// may already have a number from being packed on its own.
     fn add_new_item(&mut self, item: &Value, json: String) {
         if json.len() >= MIN_BYTES
             && let Entry::Vacant(place) = self.item_numbers.entry(json)
