@@ -81,6 +81,16 @@ struct TestProgram {
 }
 
 impl TestProgram {
+    /// Returns a number and a flag by which programs are sorted: slow packages first, and the unit tests of a package
+    /// before its other tests.
+    fn rank(&self) -> (usize, bool) {
+        let package = SLOW_PACKAGES.iter().position(|it| self.package.ends_with(it));
+        let name = self.package.file_name().unwrap_or_default().to_string_lossy().replace('-', "_");
+        let file = self.path.file_name().unwrap_or_default().to_string_lossy();
+        let has_unit_tests = file.rsplit_once('-').is_some_and(|it| it.0 == name);
+        (package.unwrap_or(SLOW_PACKAGES.len()), !has_unit_tests)
+    }
+
     fn job(&self) -> Job {
         let mut command = with_processor_time(&self.path);
         command.current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);
@@ -103,9 +113,7 @@ fn build(root: &Path, args: &[String]) -> Result<Vec<TestProgram>, Error> {
     }
     let messages = String::from_utf8_lossy(&output.stdout);
     let mut programs: Vec<TestProgram> = messages.lines().filter_map(parse_artifact).collect();
-    programs.sort_by_key(|program| {
-        SLOW_PACKAGES.iter().position(|it| program.package.ends_with(it)).unwrap_or(usize::MAX)
-    });
+    programs.sort_by_key(TestProgram::rank);
     Ok(programs)
 }
 
@@ -205,13 +213,31 @@ mod tests {
     #[test]
     fn processor_time_of_a_program_and_its_descendants_is_measured() {
         let mut command = with_processor_time(Path::new("sh"));
-        let script = "sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done'; echo done; exit 3";
+        let script = "sh -c 'i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done'; echo done; exit 3";
         command.args(["-c", script]);
         let (status, output) = run_to_file(command).unwrap();
         assert_eq!(status.code(), Some(3));
         let (output, seconds) = split_processor_time(&output).unwrap();
         assert_eq!(output, "done");
         assert!(seconds > 0.0, "{seconds}");
+    }
+
+    #[test]
+    fn slow_packages_and_unit_tests_run_first() {
+        let program = |package: &str, file: &str| TestProgram {
+            path: Path::new("/w/target/debug/deps").join(file),
+            package: Path::new("/w").join(package),
+        };
+        let mut programs = vec![
+            program("llm", "it-1"),
+            program("llm", "llm-1"),
+            program("consulting-graph", "serve-1"),
+            program("consulting-graph", "consulting_graph-1"),
+        ];
+        programs.sort_by_key(TestProgram::rank);
+        let files = programs.iter().map(|it| it.path.file_name().unwrap().to_str().unwrap());
+        let files: Vec<_> = files.collect();
+        assert_eq!(files, ["consulting_graph-1", "serve-1", "llm-1", "it-1"]);
     }
 
     #[test]
