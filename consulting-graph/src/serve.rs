@@ -10,6 +10,7 @@ mod calls;
 mod deletion;
 mod external_runs;
 mod langgraph;
+mod options;
 mod page;
 mod problem;
 mod results;
@@ -20,25 +21,25 @@ mod spending_meters;
 mod trace;
 mod wire;
 
-use std::{error::Error, fs, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{error::Error, fs, io, path::PathBuf, sync::Arc};
 
 use app_support::{
     files::FileError,
     lock::{DirLock, LockError},
 };
 use axum::{Json, extract::State, http::HeaderMap, response::Response, routing::get};
-use chrono::NaiveDate;
 use graph_core::MemorySaver;
 use graph_server::{
-    Capacity, Registry, RegistryError, Service, ServiceError,
+    Registry, RegistryError, Service, ServiceError,
     http::{Guard, Guarded, Metrics, Problem, ProblemBody, StreamLimit, page},
     langgraph::LangGraphApi,
 };
-use sandbox_vm::Isolation;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use utoipa::OpenApi;
 use utoipa_axum::{router::OpenApiRouter, routes};
+
+pub use options::ServeOptions;
 
 use self::{
     app_state::AppState, runner::PipelineRunner, spending_meters::SpendingMeters, wire::Setup,
@@ -46,51 +47,9 @@ use self::{
 use crate::{
     config::Config,
     data::{DataOrigin, snapshot},
-    debate,
-    debate_host::SandboxReuse,
-    models::{CallLimits, Limit, ModelChoice},
-    pipeline,
+    debate, pipeline,
     run::{RunError, new_run},
 };
-
-#[derive(Debug, Clone)]
-pub struct ServeOptions {
-    pub runs_dir: PathBuf,
-    /// Text of the configuration file for new runs.
-    pub config: String,
-    /// Provider and model for new runs.
-    pub choice: ModelChoice,
-    /// Source of company data.
-    pub data: DataOrigin,
-    /// Data published after this date is ignored. `None` selects the day on which each run is created.
-    pub as_of: Option<NaiveDate>,
-    /// Default number of concurrent debates per run.
-    pub concurrency: usize,
-    /// Isolation requirement of the debates.
-    pub isolation: Isolation,
-    /// Name of the sandbox back end to use. `None` selects the strongest available one.
-    pub backend: Option<String>,
-    /// How the debates of a run share sandboxes.
-    pub sandbox_reuse: SandboxReuse,
-    /// Maximum number of executing and of queued runs.
-    pub capacity: Capacity,
-    /// Maximum number of concurrent event streams.
-    pub max_streams: usize,
-    /// Age at which ended runs are deleted. `None` keeps all runs.
-    pub max_age: Option<Duration>,
-    /// Time limits and retries of model calls.
-    pub call_limits: CallLimits,
-    /// Upper bound for the spending limit of every run.
-    pub max_limit: Limit,
-    /// Authentication and rate limits.
-    pub guard: Guard,
-}
-
-impl ServeOptions {
-    fn run_dir(&self, id: &str) -> PathBuf {
-        self.runs_dir.join(id)
-    }
-}
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -228,7 +228,7 @@ mod tests {
             path: Path::new("/w/target/debug/deps").join(file),
             package: Path::new("/w").join(package),
         };
-        let mut programs = vec![
+        let mut programs = [
             program("llm", "it-1"),
             program("llm", "llm-1"),
             program("consulting-graph", "serve-1"),

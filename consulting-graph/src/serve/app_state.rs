@@ -19,7 +19,8 @@ use tokio::{
 };
 
 use super::{
-    ServeOptions, deletion, external_runs,
+    deletion, external_runs,
+    options::ServeOptions,
     problem::http_problem,
     spending_meters::SpendingMeters,
     wire::{AnalyzeRequest, Budget, ForkRequest, StoredInput},

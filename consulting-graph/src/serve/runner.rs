@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::{task::spawn_blocking, time::sleep};
 
 use super::{
-    ServeOptions,
+    options::ServeOptions,
     problem::client_message,
     wire::{RecommendedMove, ResumeOrder, StoredInput, StoredOutcome},
 };

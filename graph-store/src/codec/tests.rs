@@ -150,7 +150,7 @@ mod compression {
         let value = json!("x".repeat(100_000));
         let bytes = compressing().encode(what, &value).unwrap();
         let error = Codec::new(1_000).decode::<Value>(what, &bytes).unwrap_err();
-        assert!(error.to_string().contains("more than 1000 bytes"), "{error}");
+        assert!(error.to_string().contains("exceeds the limit of 1000 bytes"), "{error}");
         for bit in 0..bytes.len() * 8 {
             let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
